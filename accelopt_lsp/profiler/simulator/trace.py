@@ -1,0 +1,73 @@
+"""The instruction stream of one run: written by the dialect adapters, read by the timeline."""
+
+from __future__ import annotations
+
+from attrs import define, field, frozen
+
+from accelopt_lsp.nki.dialects import Dialect
+from accelopt_lsp.nki.lowering import Issue
+from accelopt_lsp.nki.operands import Buffer
+
+Region = tuple[int, int, int, int, int]
+"""(storage id, first partition, end partition, first byte, end byte within a partition).
+
+In HBM "partition" is the row (first dimension) and the bytes are those within a row: a
+bounding box, which may be larger than what is touched but never smaller.
+"""
+
+
+@frozen(slots=True)
+class Storage:
+    """Memory that one tile (or one block of a tile with block dimensions) occupies.
+
+    Attributes:
+        id: index into :attr:`Trace.storages`.
+        name: variable or parameter, for people.
+        buffer: memory.
+        partition_bytes: bytes per partition (per row in HBM).
+        partitions: partitions (rows in HBM).
+        line: source line that created it.
+        site: allocations by the same call in different iterations or blocks share a site.
+        born: index of the first instruction after its creation.
+        external: a kernel input or output in HBM.
+        pinned: (start partition, byte) chosen by the writer, if any.
+    """
+
+    id: int
+    name: str
+    buffer: Buffer
+    partition_bytes: int
+    partitions: int
+    line: int
+    site: int
+    born: int
+    external: bool = False
+    pinned: tuple[int, int] | None = None
+
+
+@frozen(slots=True)
+class Template:
+    """What records share: an issue and the line it stands on.
+
+    ``accumulates``: the destination is also read (products added up in PSUM).
+    """
+
+    issue: Issue
+    line: int
+    accumulates: bool = False
+
+
+@define(slots=True)
+class Trace:
+    """All issued instructions of one run, in program order.
+
+    ``records[i]`` is (template index, regions of the template's operands in order).
+    """
+
+    dialect: Dialect
+    templates: list[Template] = field(factory=list)
+    storages: list[Storage] = field(factory=list)
+    records: list[tuple[int, tuple[Region, ...]]] = field(factory=list)
+
+    def __len__(self) -> int:
+        return len(self.records)
