@@ -20,10 +20,7 @@ from accelopt_lsp.nki.instruction_calls import (
 from accelopt_lsp.nki.lowering import Builder, LoweringError, lowers
 from accelopt_lsp.nki.operands import Buffer, Engine, OperandType
 
-_ACTIVATIONS = (
-    "exp log sqrt tanh sigmoid relu gelu gelu_dx gelu_apprx_tanh gelu_apprx_sigmoid silu silu_dx "
-    "softplus mish erf erf_dx arctan sign square"
-).split()
+_ACTIVATIONS = ["exp", "log", "sqrt", "tanh", "sigmoid", "relu", "gelu", "gelu_dx", "gelu_apprx_tanh", "gelu_apprx_sigmoid", "silu", "silu_dx", "softplus", "mish", "erf", "erf_dx", "arctan", "sign", "square"]
 
 
 @lowers(*(f"nl.{name}" for name in _ACTIVATIONS))
@@ -71,7 +68,7 @@ def _negative(b: Builder) -> None:
 
 @lowers(
     *(f"nl.{n}" for n in ("add", "subtract", "multiply", "maximum", "minimum", "power")),
-    *(f"nl.{n}" for n in "equal not_equal less less_equal greater greater_equal".split()),
+    *(f"nl.{n}" for n in ["equal", "not_equal", "less", "less_equal", "greater", "greater_equal"]),
 )
 def _binary(b: Builder) -> None:
     """tensor_scalar against a number or a [P, 1] tile, tensor_tensor otherwise."""
@@ -120,9 +117,7 @@ def broadcast_shape(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[in
     shape = []
     for a, c in zip(*padded, strict=True):
         if a != c and 1 not in (a, c):
-            raise LoweringError(
-                f"shapes {list(first)} and {list(second)} do not broadcast", "R027"
-            )
+            raise LoweringError(f"shapes {list(first)} and {list(second)} do not broadcast", "R027")
         shape.append(max(a, c))
     return tuple(shape)
 
@@ -160,9 +155,7 @@ def _spread_partitions(b: Builder, slot: str, partitions: int) -> str:
     broadcast_partitions(b, slot, spread)
     if len(given.shape) > 2:
         # Elementwise shapes must agree with the other operand's rank.
-        b.types[spread] = OperandType(
-            (partitions, *given.shape[1:]), given.dtype, Buffer.SBUF
-        )
+        b.types[spread] = OperandType((partitions, *given.shape[1:]), given.dtype, Buffer.SBUF)
     return spread
 
 
@@ -226,9 +219,7 @@ def _divide(b: Builder) -> None:
         emit_tensor_scalar(b, dst, left, "multiply", right)
     else:
         left, right = _spread_free(b, left, shape), _spread_free(b, right, shape)
-        b.emit(
-            "tensor_tensor", Engine.VECTOR, {"op": "multiply"}, dst=dst, data1=left, data2=right
-        )
+        b.emit("tensor_tensor", Engine.VECTOR, {"op": "multiply"}, dst=dst, data1=left, data2=right)
 
 
 _REDUCTIONS = {"sum": "add", "max": "maximum", "min": "minimum", "prod": "multiply"}
@@ -352,9 +343,7 @@ def _softmax(b: Builder) -> None:
     )
     inverse = b.temporary(column, FLOAT32)
     b.emit("reciprocal", None, {}, dst=inverse, data=total)
-    emit_tensor_scalar(
-        b, b.returns(x.shape, b.dtype(x.dtype)), exponent, "multiply", inverse
-    )
+    emit_tensor_scalar(b, b.returns(x.shape, b.dtype(x.dtype)), exponent, "multiply", inverse)
 
 
 @lowers("nl.rms_norm")

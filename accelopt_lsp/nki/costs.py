@@ -115,9 +115,7 @@ def dma_ns(dma: DmaWork, target: Target) -> float:
     return per_engine * (fixed + dma.descriptor_bytes / target["dma_engine_rate"])
 
 
-def instruction_cost(
-    instruction: str, engine: Engine, work: Work, target: Target
-) -> Cost | None:
+def instruction_cost(instruction: str, engine: Engine, work: Work, target: Target) -> Cost | None:
     """Occupancy and latency of one instruction, or None if no source gives its cost."""
     if work.dma is not None:
         return Cost(dma_ns(work.dma, target), target["dma_completion_ns"])

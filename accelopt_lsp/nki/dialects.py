@@ -55,7 +55,7 @@ def _compile_binder(name: str, signature: str) -> tuple[tuple[str, ...], Binder]
     function = name.rpartition(".")[2]
     namespace: dict[str, Any] = {}
     code = f"def {function}({parameters}{keyword}):\n return {{{body}**kwargs}}"
-    exec(compile(code, f"<signature of {name}>", "exec"), namespace)  # noqa: S102 - our own table
+    exec(compile(code, f"<signature of {name}>", "exec"), namespace)
     return tuple(names), namespace[function]
 
 
@@ -107,7 +107,9 @@ class Api:
     def signature(self, dialect: Dialect) -> Signature | None:
         return self.signatures.get(dialect)
 
-    def bind(self, dialect: Dialect, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    def bind(
+        self, dialect: Dialect, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> dict[str, Any]:
         """Parameters of a call by name, defaults filled in.
 
         Raises:
@@ -125,7 +127,7 @@ class Api:
         if len(bound) > len(signature.parameters):
             extra = [k for k in bound if k not in signature.parameters]
             unknown = [k for k in extra if k not in TOLERATED]
-            if unknown and not (dialect is Dialect.LEGACY):
+            if unknown and dialect is not Dialect.LEGACY:
                 raise BindError(
                     f"{self.name} got an unexpected keyword {unknown[0]!r}; "
                     f"signature: {self.name}{signature.text}"
@@ -271,13 +273,10 @@ _INSTRUCTION_APIS = (
     ),
 )
 
-_UNARY = (
-    "exp log sqrt tanh sigmoid relu gelu gelu_dx gelu_apprx_tanh gelu_apprx_sigmoid silu silu_dx "
-    "softplus mish erf erf_dx arctan sign square rsqrt reciprocal abs negative"
-).split()
-_BINARY = "add subtract multiply maximum minimum divide power".split()
-_COMPARE = "equal not_equal less less_equal greater greater_equal".split()
-_REDUCTIONS = "sum max min prod mean".split()
+_UNARY = ["exp", "log", "sqrt", "tanh", "sigmoid", "relu", "gelu", "gelu_dx", "gelu_apprx_tanh", "gelu_apprx_sigmoid", "silu", "silu_dx", "softplus", "mish", "erf", "erf_dx", "arctan", "sign", "square", "rsqrt", "reciprocal", "abs", "negative"]
+_BINARY = ["add", "subtract", "multiply", "maximum", "minimum", "divide", "power"]
+_COMPARE = ["equal", "not_equal", "less", "less_equal", "greater", "greater_equal"]
+_REDUCTIONS = ["sum", "max", "min", "prod", "mean"]
 
 
 def _language() -> tuple[Api, ...]:

@@ -117,7 +117,8 @@ def numpy_dtype(dtype: DType) -> np.dtype:
         "float8_e5m2": ml_dtypes.float8_e5m2,
         "bool_": np.bool_,
     }
-    return np.dtype(special.get(dtype.name, dtype.name))
+    found: np.dtype = np.dtype(special.get(dtype.name, dtype.name))
+    return found
 
 
 def promote(first: DType, second: DType) -> DType:

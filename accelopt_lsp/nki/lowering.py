@@ -173,9 +173,7 @@ class Builder:
             self.constants[slot] = constant
         return slot
 
-    def returns(
-        self, shape: tuple[int, ...], dtype: DType, buffer: Buffer = Buffer.SBUF
-    ) -> str:
+    def returns(self, shape: tuple[int, ...], dtype: DType, buffer: Buffer = Buffer.SBUF) -> str:
         """Declare the returned tile and give its slot."""
         self.result = self.types[RESULT] = OperandType(shape, dtype, buffer)
         return RESULT
@@ -213,9 +211,7 @@ class Builder:
                     )
         self.violations.extend(spec.violations(types, values, self.target))
         work = _work(op, chosen, types, values)
-        self.issues.append(
-            Issue(op, chosen, tuple(operands.items()), tuple(values.items()), work)
-        )
+        self.issues.append(Issue(op, chosen, tuple(operands.items()), tuple(values.items()), work))
 
     def finish(self) -> Lowered:
         return Lowered(
@@ -242,9 +238,7 @@ def _work(
         return dma_work(types["dst"], types["src"], transpose=op == "dma_transpose")
     spec = INSTRUCTIONS[op]
     tiles = tuple(
-        types[o.role]
-        for o in spec.operands
-        if o.role in types and not o.vector and not o.written
+        types[o.role] for o in spec.operands if o.role in types and not o.vector and not o.written
     )
     return elementwise_work(types["dst"], tiles, reduces="reduce_res" in types)
 
@@ -290,9 +284,7 @@ def lower(dialect: Dialect, api: str, values: Mapping[str, Any], target: Target)
 
 
 @lru_cache(maxsize=20_000)
-def _lower(
-    dialect: Dialect, api: str, items: tuple[tuple[str, Any], ...], target: str
-) -> Lowered:
+def _lower(dialect: Dialect, api: str, items: tuple[tuple[str, Any], ...], target: str) -> Lowered:
     _load_rules()
     rule = _RULES.get(api)
     if rule is None:

@@ -40,8 +40,6 @@ def peak_latency_ms(yardstick: Yardstick, target: Target, dtype: DType) -> float
     return seconds * 1e3
 
 
-def percent_of_peak(
-    latency_ms: float, yardstick: Yardstick, target: Target, dtype: DType
-) -> float:
+def percent_of_peak(latency_ms: float, yardstick: Yardstick, target: Target, dtype: DType) -> float:
     """Percent of peak that a latency reaches; may pass 100 where work moves between engines."""
     return 100.0 * peak_latency_ms(yardstick, target, dtype) / latency_ms

@@ -1,0 +1,135 @@
+"""Explain an installation: what is there, what is missing, what that means."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import sqlite3
+import sys
+from pathlib import Path
+
+from attrs import frozen
+from platformdirs import user_data_dir
+
+import accelopt_lsp
+
+
+@frozen(slots=True)
+class Finding:
+    """One checked point.
+
+    Attributes:
+        name: what was checked.
+        ok: True fine, False a problem, None only worth knowing.
+        detail: what was found, and what to do where it is a problem.
+    """
+
+    name: str
+    ok: bool | None
+    detail: str
+
+
+_PACKAGES = (
+    "pygls",
+    "lsprotocol",
+    "tree-sitter",
+    "tree-sitter-python",
+    "numpy",
+    "ml_dtypes",
+    "openai",
+    "platformdirs",
+    "attrs",
+    "cattrs",
+    "click",
+    "rich",
+)
+
+
+def data_folder() -> Path:
+    """Folder of the memory and the run store (``ACCELOPT_DATA_DIR`` wins)."""
+    return Path(os.environ.get("ACCELOPT_DATA_DIR") or user_data_dir("accelopt", appauthor=False))
+
+
+def examine() -> tuple[Finding, ...]:
+    """Check this installation. Never raises."""
+    return (
+        Finding("accelopt-lsp", True, f"{accelopt_lsp.__version__} in {_home()}"),
+        _python(),
+        *(_package(name) for name in _PACKAGES),
+        _sqlite(),
+        _data_folder(),
+        _sandbox(),
+        _sdk(),
+    )
+
+
+def _home() -> Path:
+    return Path(accelopt_lsp.__file__).parent
+
+
+def _python() -> Finding:
+    version = platform.python_version()
+    ok = sys.version_info >= (3, 11)
+    detail = f"{version} at {sys.executable}"
+    return Finding("Python", ok, detail if ok else f"{detail}; 3.11 or later is needed")
+
+
+def _package(name: str) -> Finding:
+    try:
+        return Finding(name, True, importlib.metadata.version(name))
+    except importlib.metadata.PackageNotFoundError:
+        return Finding(name, False, f"missing; run: {sys.executable} -m pip install {name}")
+
+
+def _sqlite() -> Finding:
+    with sqlite3.connect(":memory:") as connection:
+        options = {row[0] for row in connection.execute("PRAGMA compile_options")}
+    if "ENABLE_FTS5" in options:
+        return Finding("SQLite", True, f"{sqlite3.sqlite_version} with full-text search")
+    return Finding(
+        "SQLite",
+        None,
+        f"{sqlite3.sqlite_version} without FTS5; the memory is searched by tags and plain text",
+    )
+
+
+def _data_folder() -> Finding:
+    folder = data_folder()
+    existing = folder
+    while not existing.exists():
+        existing = existing.parent
+    if os.access(existing, os.W_OK):
+        return Finding("data folder", True, str(folder))
+    return Finding(
+        "data folder",
+        False,
+        f"{folder} cannot be written; set ACCELOPT_DATA_DIR to a folder that can",
+    )
+
+
+def _sandbox() -> Finding:
+    if sys.platform == "linux":
+        return Finding("sandbox", True, "kernels run in a restricted child process")
+    return Finding(
+        "sandbox",
+        None,
+        f"on {sys.platform} the child is restricted by Python's audit hooks and limits only",
+    )
+
+
+def _sdk() -> Finding:
+    present = [m for m in ("neuronxcc", "nki") if _installed(m)]
+    if present:
+        return Finding(
+            "Neuron SDK", None, f"found {', '.join(present)}; the simulator uses its own stand-ins"
+        )
+    return Finding("Neuron SDK", None, "not installed; none is needed for the simulator")
+
+
+def _installed(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except (ImportError, ValueError):
+        return False

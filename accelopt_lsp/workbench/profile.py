@@ -1,0 +1,131 @@
+"""Profile one kernel: simulate (or measure) it and verify its outputs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from attrs import evolve, frozen
+
+from accelopt_lsp.nki.profile import Profile
+from accelopt_lsp.profiler.base import Failure, Job, Limits, Profiler, Progress
+from accelopt_lsp.profiler.simulator import SimulatorProfiler
+from accelopt_lsp.workbench.requests import (
+    KernelRequest,
+    RequestError,
+    ResolvedKernel,
+    resolve_kernel,
+)
+
+
+@frozen(slots=True)
+class ProfileRequest:
+    """What to profile.
+
+    Attributes:
+        kernel: which kernel, with what.
+        verify: compare outputs with the reference on one seed.
+        backend: ``simulator``.
+        timeline: file for a Chrome/Perfetto trace.
+        read_paths: further folders the kernel may read.
+    """
+
+    kernel: KernelRequest
+    verify: bool = True
+    backend: str = "simulator"
+    timeline: Path | None = None
+    read_paths: tuple[Path, ...] = ()
+
+
+@frozen(slots=True)
+class ProfileReport:
+    """What came of it: a profile or a failure, and what was profiled."""
+
+    kernel: ResolvedKernel
+    profile: Profile | None
+    failure: Failure | None
+
+    def to_json(self) -> dict[str, Any]:
+        """The object of ``accelopt profile --json``; a failure has an ``error`` instead."""
+        if self.profile is not None:
+            return self.profile.to_json()
+        assert self.failure is not None
+        return failure_json(self.failure, self.kernel)
+
+
+def failure_json(failure: Failure, kernel: ResolvedKernel) -> dict[str, Any]:
+    """A failure as JSON, with the place in the kernel's file."""
+    return {
+        "schema_version": 1,
+        "kernel": kernel.source.qualname,
+        "target": kernel.target,
+        "error": {
+            "kind": failure.kind.value,
+            "message": failure.message,
+            "path": str(kernel.path),
+            "line": failure.line,
+            "column": failure.column,
+            "code": failure.code,
+        },
+    }
+
+
+def get_profiler(backend: str) -> Profiler:
+    """The profiler of that name.
+
+    Raises:
+        RequestError: no such backend is configured.
+    """
+    if backend == "simulator":
+        return SimulatorProfiler()
+    raise RequestError(f"no backend {backend!r} is configured; available: simulator")
+
+
+def job_for(kernel: ResolvedKernel, *, seeds: tuple[int, ...] = ()) -> Job:
+    """The job that runs a resolved kernel."""
+    return Job(
+        path=kernel.path,
+        source=kernel.text,
+        function=kernel.source.qualname,
+        arguments=kernel.arguments,
+        target=kernel.target,
+        seeds=seeds,
+        reference=kernel.reference,
+        read_paths=tuple(Path(p) for p in kernel.settings.read_paths),
+        limits=Limits(seconds=kernel.settings.timeout_seconds),
+    )
+
+
+async def profile_kernel(
+    request: ProfileRequest, progress: Progress | None = None
+) -> ProfileReport:
+    """Run a kernel on a profiler. Cancelling the task kills the run.
+
+    Without a reference there is nothing to verify against; the report then says so in the
+    profile's notes, and ``correct`` is None.
+
+    Raises:
+        RequestError: the kernel cannot be found or lacks arguments.
+        SettingsError: the project's settings cannot be used.
+    """
+    kernel = resolve_kernel(request.kernel)
+    profiler = get_profiler(request.backend)
+    verify = request.verify and kernel.reference is not None
+    job = evolve(
+        job_for(kernel, seeds=(0,) if verify else ()),
+        timeline=request.timeline,
+    )
+    job = evolve(job, read_paths=(*job.read_paths, *request.read_paths))
+    outcome = await profiler.profile(job, progress)
+    if isinstance(outcome, Failure):
+        return ProfileReport(kernel, None, outcome)
+    if request.verify and not verify:
+        outcome = evolve(
+            outcome,
+            notes=(
+                *outcome.notes,
+                "outputs not verified: no reference (name one with --reference or in the "
+                "kernel's directive)",
+            ),
+        )
+    return ProfileReport(kernel, outcome, None)
