@@ -55,7 +55,7 @@ def _compile_binder(name: str, signature: str) -> tuple[tuple[str, ...], Binder]
     function = name.rpartition(".")[2]
     namespace: dict[str, Any] = {}
     code = f"def {function}({parameters}{keyword}):\n return {{{body}**kwargs}}"
-    exec(compile(code, f"<signature of {name}>", "exec"), namespace)
+    exec(compile(code, f"<signature of {name}>", "exec"), namespace)  # noqa: S102 - our own table
     return tuple(names), namespace[function]
 
 
@@ -273,7 +273,31 @@ _INSTRUCTION_APIS = (
     ),
 )
 
-_UNARY = ["exp", "log", "sqrt", "tanh", "sigmoid", "relu", "gelu", "gelu_dx", "gelu_apprx_tanh", "gelu_apprx_sigmoid", "silu", "silu_dx", "softplus", "mish", "erf", "erf_dx", "arctan", "sign", "square", "rsqrt", "reciprocal", "abs", "negative"]
+_UNARY = [
+    "exp",
+    "log",
+    "sqrt",
+    "tanh",
+    "sigmoid",
+    "relu",
+    "gelu",
+    "gelu_dx",
+    "gelu_apprx_tanh",
+    "gelu_apprx_sigmoid",
+    "silu",
+    "silu_dx",
+    "softplus",
+    "mish",
+    "erf",
+    "erf_dx",
+    "arctan",
+    "sign",
+    "square",
+    "rsqrt",
+    "reciprocal",
+    "abs",
+    "negative",
+]
 _BINARY = ["add", "subtract", "multiply", "maximum", "minimum", "divide", "power"]
 _COMPARE = ["equal", "not_equal", "less", "less_equal", "greater", "greater_equal"]
 _REDUCTIONS = ["sum", "max", "min", "prod", "mean"]

@@ -1,0 +1,203 @@
+"""How the command line shows results to people. JSON is made where the results are."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.syntax import Syntax
+from rich.table import Table
+from rich.text import Text
+
+from accelopt_lsp.nki.profile import Profile
+from accelopt_lsp.profiler.base import Failure
+from accelopt_lsp.workbench.doctor import Finding
+
+
+def console() -> Console:
+    """Where results go. Wide enough for tables when the output is no terminal."""
+    return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+
+
+def error_console() -> Console:
+    return Console(stderr=True, highlight=False)
+
+
+@contextmanager
+def progress_line(show: bool) -> Iterator[Any]:
+    """A progress callback that draws on stderr, and only on a terminal."""
+    if not (show and sys.stderr.isatty()):
+        yield None
+        return
+    with Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        TimeElapsedColumn(),
+        console=error_console(),
+        transient=True,
+    ) as bar:
+        task = bar.add_task("starting", total=None)
+
+        def update(message: str, share: float | None) -> None:
+            bar.update(
+                task,
+                description=message,
+                total=None if share is None else 1.0,
+                completed=share or 0.0,
+            )
+
+        yield update
+
+
+def milliseconds(value: float | None) -> str:
+    if value is None:
+        return "unknown"
+    return f"{value:.3f} ms" if value >= 0.1 else f"{value * 1000:.1f} us"
+
+
+def size(value: float | None) -> str:
+    """Bytes for people, in decimal units as bandwidths are."""
+    if value is None:
+        return "unknown"
+    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if value >= factor:
+            return f"{value / factor:.2f} {unit}"
+    return f"{value:.0f} B"
+
+
+def percent(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.1f} %"
+
+
+def _correct(profile: Profile) -> str:
+    if profile.correct is None:
+        return "not checked"
+    error = profile.max_relative_error
+    shown = "" if error is None else f" (relative error {error:.1e})"
+    against = "" if profile.reference is None else f" against {profile.reference}"
+    return ("yes" if profile.correct else "NO") + against + shown
+
+
+def _latency(profile: Profile) -> str:
+    text = milliseconds(profile.latency_ms)
+    spread = profile.uncertainty
+    if spread is not None:
+        text += (
+            f"  ({milliseconds(spread.low_ms)} to {milliseconds(spread.high_ms)} "
+            f"at {spread.level:.0%}{', extrapolated' if spread.extrapolated else ''})"
+        )
+    return text
+
+
+def _basis(profile: Profile) -> str:
+    basis = profile.percent_of_peak_basis
+    return percent(profile.percent_of_peak) + (f" ({basis})" if basis else "")
+
+
+def _rows(profile: Profile) -> list[tuple[str, str]]:
+    counters = profile.counters
+    rows = [
+        ("latency", _latency(profile)),
+        ("bound by", str(profile.bound or "unknown")),
+        ("percent of peak", _basis(profile)),
+        ("HBM read", size(counters.get("hbm_read_bytes"))),
+        ("HBM written", size(counters.get("hbm_write_bytes"))),
+        ("instructions", f"{profile.issued.total_instructions:,}"),
+        ("outputs correct", _correct(profile)),
+    ]
+    for engine, busy in sorted(profile.engine_busy_ms.items(), key=lambda item: -item[1]):
+        if busy > 0:
+            share = f" ({busy / profile.latency_ms:.0%})" if profile.latency_ms else ""
+            rows.append((f"{engine} busy", milliseconds(busy) + share))
+    return rows
+
+
+def show_profile(out: Console, profile: Profile, source: str) -> None:
+    """One kernel's profile, its dearest lines, and what to know about the figures."""
+    out.print(
+        Text.assemble(
+            (profile.kernel, "bold"), f" on {profile.target}, {profile.provenance} by ",
+            profile.backend,
+        )
+    )
+    table = Table(show_header=False, box=None, pad_edge=False)
+    for name, value in _rows(profile):
+        table.add_row(Text(name, "cyan"), value)
+    out.print(table)
+    _show_lines(out, profile, source)
+    _show_notes(out, profile)
+
+
+def _show_lines(out: Console, profile: Profile, source: str) -> None:
+    if not profile.lines:
+        return
+    text = source.splitlines()
+    table = Table(box=None, pad_edge=False, title="dearest lines", title_justify="left")
+    for heading in ("line", "engine", "runs", "busy", "critical"):
+        table.add_column(heading, justify="right")
+    table.add_column("source", overflow="ellipsis", no_wrap=True, max_width=72)
+    for row in profile.lines[:8]:
+        code = text[row.line - 1].strip() if 0 < row.line <= len(text) else ""
+        table.add_row(
+            str(row.line),
+            row.engine,
+            f"{row.instructions:,}",
+            milliseconds(row.busy_ms),
+            milliseconds(row.critical_ms),
+            Text(code),
+        )
+    out.print()
+    out.print(table)
+
+
+def _show_notes(out: Console, profile: Profile) -> None:
+    if profile.unknown_instructions:
+        names = ", ".join(profile.unknown_instructions)
+        out.print(Text(f"no total: the cost of {names} is not documented", "yellow"))
+    for note in profile.notes:
+        out.print(Text(f"note: {note}", "dim"))
+
+
+def show_comparison(
+    out: Console, first: tuple[str, Profile], second: tuple[str, Profile]
+) -> None:
+    """Two profiles side by side."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("")
+    table.add_column(first[0], overflow="fold")
+    table.add_column(second[0], overflow="fold")
+    right = dict(_rows(second[1]))
+    left = dict(_rows(first[1]))
+    for name in dict.fromkeys((*left, *right)):
+        table.add_row(Text(name, "cyan"), left.get(name, "-"), right.get(name, "-"))
+    out.print(table)
+
+
+def show_diff(out: Console, diff: str) -> None:
+    if not diff:
+        return
+    if out.is_terminal:
+        out.print(Syntax(diff, "diff", background_color="default"))
+    else:
+        out.print(Text(diff), end="")
+
+
+def show_failure(failure: Failure, path: str) -> None:
+    """A failure on stderr, with the place in the kernel's file first."""
+    place = path if failure.line is None else f"{path}:{failure.line}"
+    code = f" [{failure.code}]" if failure.code else ""
+    err = error_console()
+    err.print(Text.assemble((f"{place}: ", "bold"), (f"{failure.kind}: ", "red"), failure.message, code))
+    for file, line, text in failure.trace:
+        err.print(Text(f"  {file}:{line}: {text}", "dim"))
+
+
+def show_findings(out: Console, findings: tuple[Finding, ...]) -> None:
+    for finding in findings:
+        mark = {True: ("ok", "green"), False: ("!!", "red"), None: ("--", "yellow")}[finding.ok]
+        out.print(Text.assemble((mark[0], mark[1]), f"  {finding.name}: {finding.detail}"))
