@@ -1,0 +1,261 @@
+"""Source text and its syntax tree: parsing is incremental and never raises.
+
+Offsets inside a :class:`Document` are bytes of its UTF-8 text, as tree-sitter counts them;
+everything that leaves it speaks of lines and columns from 1, columns in code points.
+"""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from bisect import bisect_right
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import tree_sitter_python
+from attrs import field, frozen
+from tree_sitter import Language, Node, Parser, Point, Query, QueryCursor, Tree
+
+from accelopt_lsp.nki.diagnostics import Diagnostic, Position, Severity, Span
+
+SYNTAX_ERROR = "S001"
+MAX_SYNTAX_ERRORS = 50
+"""More than these help nobody; the first few hide the rest."""
+
+
+@cache
+def python_language() -> Language:
+    """The Python grammar."""
+    return Language(tree_sitter_python.language())
+
+
+@cache
+def query(text: str) -> Query:
+    """A compiled tree-sitter query; compiling is slow, so each text is compiled once."""
+    return Query(python_language(), text)
+
+
+def _encode(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _decode(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
+
+
+def _code_points(data: bytes) -> int:
+    """Code points in a piece of UTF-8 text, also if it is cut inside one."""
+    if data.isascii():
+        return len(data)
+    return sum((byte & 0xC0) != 0x80 for byte in data)
+
+
+def _line_starts(data: bytes) -> list[int]:
+    starts = [0]
+    position = data.find(b"\n")
+    while position >= 0:
+        starts.append(position + 1)
+        position = data.find(b"\n", position + 1)
+    return starts
+
+
+@frozen(slots=True, eq=False)
+class Document:
+    """A text with its syntax tree.
+
+    Attributes:
+        text: the source.
+        data: the same in UTF-8.
+        tree: tree-sitter's tree of it.
+    """
+
+    text: str
+    data: bytes = field(repr=False)
+    tree: Tree = field(repr=False)
+    _starts: list[int] = field(repr=False)
+    _cache: dict[str, Any] = field(factory=dict, repr=False)
+
+    @classmethod
+    def parse(cls, text: str) -> Document:
+        """Parse a text from scratch. Never raises on any text."""
+        data = _encode(text)
+        return cls(text, data, Parser(python_language()).parse(data), _line_starts(data))
+
+    def edited(
+        self, start_byte: int, old_end_byte: int, new_end_byte: int, new_text: str
+    ) -> Document:
+        """The document after one edit, reusing unchanged parts of the tree.
+
+        Args:
+            start_byte: where the edit starts.
+            old_end_byte: end of what is replaced, in this document.
+            new_end_byte: end of what replaces it, in the new document.
+            new_text: the whole new text.
+        """
+        data = _encode(new_text)
+        starts = _line_starts(data)
+        tree = self.tree.copy()
+        tree.edit(
+            start_byte,
+            old_end_byte,
+            new_end_byte,
+            _point(self._starts, start_byte),
+            _point(self._starts, old_end_byte),
+            _point(starts, new_end_byte),
+        )
+        parsed = Parser(python_language()).parse(data, old_tree=tree)
+        return Document(new_text, data, parsed, starts)
+
+    def replaced(self, start_byte: int, end_byte: int, replacement: str) -> Document:
+        """The document with ``[start_byte, end_byte)`` replaced, parsed incrementally."""
+        piece = _encode(replacement)
+        data = self.data[:start_byte] + piece + self.data[end_byte:]
+        text = data.decode("utf-8", "surrogatepass")
+        return self.edited(start_byte, end_byte, start_byte + len(piece), text)
+
+    def replaced_span(self, span: Span, replacement: str) -> Document:
+        """The same with the place given as a span."""
+        return self.replaced(
+            self.byte_at(span.start), self.byte_at(span.end), replacement
+        )
+
+    @property
+    def root(self) -> Node:
+        return self.tree.root_node
+
+    @property
+    def lines(self) -> list[str]:
+        """Lines without their line ends; index 0 is line 1."""
+        found: list[str] | None = self._cache.get("lines")
+        if found is None:
+            found = self._cache["lines"] = [t.removesuffix("\r") for t in self.text.split("\n")]
+        return found
+
+    @property
+    def line_count(self) -> int:
+        return len(self._starts)
+
+    def position_at(self, byte: int) -> Position:
+        """Line and column of a byte offset; offsets outside the text are clipped."""
+        byte = max(0, min(byte, len(self.data)))
+        row = bisect_right(self._starts, byte) - 1
+        return Position(row + 1, _code_points(self.data[self._starts[row] : byte]) + 1)
+
+    def byte_at(self, position: Position) -> int:
+        """Byte offset of a line and column; places outside the text are clipped."""
+        if position.line > len(self._starts):
+            return len(self.data)
+        row = max(position.line, 1) - 1
+        start = self._starts[row]
+        end = self._starts[row + 1] - 1 if row + 1 < len(self._starts) else len(self.data)
+        line = self.data[start:end]
+        wanted = max(position.column, 1) - 1
+        if line.isascii():
+            return start + min(wanted, len(line))
+        seen = 0
+        for offset, byte in enumerate(line):
+            if (byte & 0xC0) != 0x80:
+                if seen == wanted:
+                    return start + offset
+                seen += 1
+        return end
+
+    def column_of(self, line: int, byte_column: int) -> int:
+        """Column in code points, from 1, of a byte column counted from 0 (as ``ast`` has it)."""
+        if not 1 <= line <= len(self._starts):
+            return 1
+        start = self._starts[line - 1]
+        return _code_points(self.data[start : start + byte_column]) + 1
+
+    def span(self, node: Node) -> Span:
+        """Where a node stands."""
+        return Span(self.position_at(node.start_byte), self.position_at(node.end_byte))
+
+    def line_span(self, line: int) -> Span:
+        """A line without its indentation and trailing blanks."""
+        text = self.lines[line - 1] if 1 <= line <= len(self.lines) else ""
+        start = len(text) - len(text.lstrip())
+        end = max(len(text.rstrip()), start)
+        return Span(Position(line, start + 1), Position(line, end + 1))
+
+    def node_text(self, node: Node) -> str:
+        return _decode(self.data[node.start_byte : node.end_byte])
+
+    def line_of(self, node: Node) -> int:
+        """Line, from 1, on which a node starts."""
+        return int(node.start_point.row) + 1
+
+    def captures(self, text: str, node: Node | None = None) -> dict[str, list[Node]]:
+        """Nodes that a tree-sitter query captures, by name, in the order of the text."""
+        found = QueryCursor(query(text)).captures(node or self.root)
+        return {
+            name: sorted(nodes, key=lambda n: (n.start_byte, -n.end_byte))
+            for name, nodes in found.items()
+        }
+
+    def node_at(self, position: Position) -> Node | None:
+        """The smallest named node at a place."""
+        byte = self.byte_at(position)
+        return self.root.named_descendant_for_byte_range(byte, byte)
+
+    @property
+    def has_errors(self) -> bool:
+        return self.root.has_error
+
+    def syntax_errors(self) -> tuple[Diagnostic, ...]:
+        """What does not parse, in the order of the text; at most :data:`MAX_SYNTAX_ERRORS`."""
+        if not self.root.has_error:
+            return ()
+        message = self._python_message()
+        found: list[Diagnostic] = []
+        for node in _error_nodes(self.root):
+            span = self._error_span(node)
+            if message is not None and not found:
+                text = message
+            elif node.is_missing:
+                text = f"missing {node.type!r}"
+            else:
+                text = "invalid syntax"
+            found.append(Diagnostic(SYNTAX_ERROR, Severity.ERROR, text, span))
+            if len(found) >= MAX_SYNTAX_ERRORS:
+                break
+        return tuple(found)
+
+    def _error_span(self, node: Node) -> Span:
+        """An error's range, kept to the line it starts on: recovery may swallow whole functions."""
+        start = self.position_at(node.start_byte)
+        end = self.position_at(node.end_byte)
+        if end.line > start.line:
+            end = max(start, self.line_span(start.line).end)
+        if end <= start:
+            end = Position(start.line, start.column + 1)
+        return Span(start, end)
+
+    def _python_message(self) -> str | None:
+        """CPython's own words for the first error, which are clearer than the grammar's."""
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                ast.parse(self.text)
+        except SyntaxError as error:
+            where = f" (line {error.lineno})" if error.lineno else ""
+            return f"{error.msg}{where}"
+        except (ValueError, RecursionError, MemoryError):
+            return None
+        return None
+
+
+def _point(starts: list[int], byte: int) -> Point:
+    row = bisect_right(starts, byte) - 1
+    return Point(row, byte - starts[row])
+
+
+def _error_nodes(root: Node) -> Iterator[Node]:
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if node.is_error or node.is_missing:
+            yield node
+        elif node.has_error:
+            stack.extend(reversed(node.children))
