@@ -20,27 +20,10 @@ from accelopt_lsp.nki.instruction_calls import (
 from accelopt_lsp.nki.lowering import Builder, LoweringError, lowers
 from accelopt_lsp.nki.operands import Buffer, Engine, OperandType
 
-_ACTIVATIONS = [
-    "exp",
-    "log",
-    "sqrt",
-    "tanh",
-    "sigmoid",
-    "relu",
-    "gelu",
-    "gelu_dx",
-    "gelu_apprx_tanh",
-    "gelu_apprx_sigmoid",
-    "silu",
-    "silu_dx",
-    "softplus",
-    "mish",
-    "erf",
-    "erf_dx",
-    "arctan",
-    "sign",
-    "square",
-]
+_ACTIVATIONS = (
+    "exp log sqrt tanh sigmoid relu gelu gelu_dx gelu_apprx_tanh gelu_apprx_sigmoid silu "
+    "silu_dx softplus mish erf erf_dx arctan sign square"
+).split()
 
 
 @lowers(*(f"nl.{name}" for name in _ACTIVATIONS))

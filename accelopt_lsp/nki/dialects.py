@@ -273,31 +273,10 @@ _INSTRUCTION_APIS = (
     ),
 )
 
-_UNARY = [
-    "exp",
-    "log",
-    "sqrt",
-    "tanh",
-    "sigmoid",
-    "relu",
-    "gelu",
-    "gelu_dx",
-    "gelu_apprx_tanh",
-    "gelu_apprx_sigmoid",
-    "silu",
-    "silu_dx",
-    "softplus",
-    "mish",
-    "erf",
-    "erf_dx",
-    "arctan",
-    "sign",
-    "square",
-    "rsqrt",
-    "reciprocal",
-    "abs",
-    "negative",
-]
+_UNARY = (
+    "exp log sqrt tanh sigmoid relu gelu gelu_dx gelu_apprx_tanh gelu_apprx_sigmoid silu "
+    "silu_dx softplus mish erf erf_dx arctan sign square rsqrt reciprocal abs negative"
+).split()
 _BINARY = ["add", "subtract", "multiply", "maximum", "minimum", "divide", "power"]
 _COMPARE = ["equal", "not_equal", "less", "less_equal", "greater", "greater_equal"]
 _REDUCTIONS = ["sum", "max", "min", "prod", "mean"]

@@ -523,73 +523,24 @@ _ALL = (
 INSTRUCTIONS: Mapping[str, Instruction] = {i.id: i for i in _ALL}
 
 ACTIVATION_FUNCTIONS = frozenset(
-    [
-        "copy",
-        "square",
-        "sigmoid",
-        "relu",
-        "gelu",
-        "gelu_dx",
-        "gelu_apprx_tanh",
-        "gelu_apprx_sigmoid",
-        "silu",
-        "silu_dx",
-        "tanh",
-        "softplus",
-        "mish",
-        "erf",
-        "erf_dx",
-        "exp",
-        "sign",
-        "abs",
-        "log",
-        "sin",
-        "arctan",
-        "sqrt",
-        "rsqrt",
-        "reciprocal",
-    ]
+    (
+        "copy square sigmoid relu gelu gelu_dx gelu_apprx_tanh gelu_apprx_sigmoid silu silu_dx "
+        "tanh softplus mish erf erf_dx exp sign abs log sin arctan sqrt rsqrt reciprocal"
+    ).split()
 )
 BINARY_OPERATORS = frozenset(
-    [
-        "add",
-        "subtract",
-        "multiply",
-        "maximum",
-        "minimum",
-        "divide",
-        "power",
-        "equal",
-        "not_equal",
-        "greater_equal",
-        "greater",
-        "less_equal",
-        "less",
-        "logical_and",
-        "logical_or",
-        "logical_xor",
-        "bitwise_and",
-        "bitwise_or",
-        "bitwise_xor",
-        "left_shift",
-        "right_shift",
-    ]
+    (
+        "add subtract multiply maximum minimum divide power equal not_equal greater_equal "
+        "greater less_equal less logical_and logical_or logical_xor bitwise_and bitwise_or "
+        "bitwise_xor left_shift right_shift"
+    ).split()
 )
 UNARY_OPERATORS = frozenset({"abs", "rsqrt", "reciprocal", "square", "relu"})
 REDUCTION_OPERATORS = frozenset(
-    [
-        "add",
-        "multiply",
-        "maximum",
-        "minimum",
-        "bitwise_and",
-        "bitwise_or",
-        "bitwise_xor",
-        "logical_and",
-        "logical_or",
-        "logical_xor",
-        "subtract",
-    ]
+    (
+        "add multiply maximum minimum bitwise_and bitwise_or bitwise_xor logical_and logical_or "
+        "logical_xor subtract"
+    ).split()
 )
 ACTIVATION_RANGES: Mapping[str, tuple[float, float]] = {
     "log": (2.0**-64, 2.0**64),
