@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping
+from math import inf, isfinite
 
 from attrs import field, frozen
 
@@ -32,8 +33,13 @@ class Distribution:
 
     def __str__(self) -> str:
         if self.kind == "normal" and (self.mean, self.deviation) != (0.0, 1.0):
-            return f"N({self.mean:g},{self.deviation:g})"
+            return f"N({_shortest(self.mean)},{_shortest(self.deviation)})"
         return self.kind
+
+
+def _shortest(number: float) -> str:
+    """The shortest text that reads back as the same number."""
+    return repr(float(number)).removesuffix(".0")
 
 
 @frozen(slots=True)
@@ -115,6 +121,8 @@ def parse_spec(text: str) -> ArgumentSpec:
         return _tensor(*tensor.groups())
     if text.startswith("("):
         return _tuple(text)
+    if text in ("inf", "-inf", "nan"):
+        return LiteralSpec(float(text))
     try:
         value = ast.literal_eval(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
@@ -154,24 +162,31 @@ def parse_distribution(text: str | None) -> Distribution:
     normal = _NORMAL.match(text)
     if normal:
         try:
-            return Distribution("normal", float(normal[1]), float(normal[2]))
+            mean, deviation = float(normal[1]), float(normal[2])
         except ValueError:
-            pass
+            mean = deviation = inf
+        if isfinite(mean) and isfinite(deviation) and deviation >= 0:
+            return Distribution("normal", mean, deviation)
     raise SpecError(f"unknown distribution {text!r}; {EXPECTED}")
 
 
 def _tuple(text: str) -> TupleSpec:
     if not text.endswith(")"):
         raise SpecError(f"unbalanced parentheses in {text!r}")
-    return TupleSpec(tuple(parse_spec(part) for part in split_top_level(text[1:-1])))
+    try:
+        return TupleSpec(tuple(parse_spec(part) for part in split_top_level(text[1:-1])))
+    except RecursionError:
+        raise SpecError("tuples are nested too deeply") from None
 
 
 def split_top_level(text: str, separator: str = ",") -> list[str]:
     """Split at separators outside brackets and quotes; empty parts are dropped."""
-    parts, depth, quote, current = [], 0, "", ""
+    parts, depth, quote, current, escaped = [], 0, "", "", False
     for char in text:
         if quote:
-            quote = "" if char == quote else quote
+            closes = char == quote and not escaped
+            escaped = char == "\\" and not escaped
+            quote = "" if closes else quote
         elif char in "'\"":
             quote = char
         elif char in "([{":
