@@ -1,0 +1,104 @@
+"""Source texts up to white space and comments: what deduplication and tags are based on."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from functools import cache
+
+import tree_sitter_python
+from tree_sitter import Language, Node, Parser, Tree
+
+
+@cache
+def _language() -> Language:
+    return Language(tree_sitter_python.language())
+
+
+def _parse(text: str) -> Tree:
+    return Parser(_language()).parse(text.encode("utf-8", "surrogatepass"))
+
+
+def tokens(text: str) -> Iterator[str]:
+    """Tokens of a Python text without comments; ``{`` and ``}`` stand for indented blocks.
+
+    Never raises: what is no Python still has tokens.
+    """
+    stack: list[tuple[Node, bool]] = [(_parse(text).root_node, False)]
+    while stack:
+        node, done = stack.pop()
+        if done:
+            yield "\x03}"
+            continue
+        if node.type in ("comment", "line_continuation"):
+            continue
+        if node.type == "block":
+            yield "\x02{"
+            stack.append((node, True))
+        if node.child_count == 0 or node.type == "string":
+            raw = node.text or b""
+            if raw:
+                yield raw.decode("utf-8", "replace")
+            continue
+        if node.type.endswith("_statement") or node.type == "module":
+            yield "\n"
+        stack.extend((child, False) for child in reversed(node.children))
+
+
+def fingerprint(text: str) -> str:
+    """Hash that two texts share if they differ in white space and comments only."""
+    digest = hashlib.sha256()
+    for token in tokens(text):
+        digest.update(token.encode("utf-8", "surrogatepass"))
+        digest.update(b"\0")
+    return digest.hexdigest()[:24]
+
+
+def _functions(text: str) -> Iterator[tuple[str, Node]]:
+    """(qualified name, node including decorators) of every function."""
+    stack: list[tuple[Node, str]] = [(_parse(text).root_node, "")]
+    while stack:
+        node, prefix = stack.pop()
+        inner = prefix
+        if node.type in ("function_definition", "class_definition"):
+            name_node = node.child_by_field_name("name")
+            name = (name_node.text or b"").decode() if name_node else ""
+            qualified = f"{prefix}{name}"
+            if node.type == "function_definition":
+                whole = node.parent
+                decorated = whole is not None and whole.type == "decorated_definition"
+                yield qualified, whole if decorated and whole is not None else node
+                inner = f"{qualified}.<locals>."
+            else:
+                inner = f"{qualified}."
+        stack.extend((child, inner) for child in reversed(node.children))
+
+
+def _find(text: str, function: str) -> Node | None:
+    plain = function.replace(".<locals>.", ".")
+    for name, node in _functions(text):
+        if name == function or name.replace(".<locals>.", ".") == plain:
+            return node
+    return None
+
+
+def function_text(text: str, function: str) -> str:
+    """Source of one function with its decorators; the whole text if it is not found."""
+    node = _find(text, function)
+    return text if node is None else (node.text or b"").decode("utf-8", "replace")
+
+
+def loop_depth(text: str, function: str) -> int:
+    """Depth of the deepest loop nest of a function."""
+    start = _find(text, function)
+    if start is None:
+        return 0
+    deepest = 0
+    stack = [(start, 0)]
+    while stack:
+        node, depth = stack.pop()
+        if node.type in ("for_statement", "while_statement"):
+            depth += 1
+            deepest = max(deepest, depth)
+        stack.extend((child, depth) for child in node.children)
+    return deepest

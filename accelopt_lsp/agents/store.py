@@ -1,0 +1,480 @@
+"""The run store: every run, candidate, plan, evaluation and experience, as they happen.
+
+One transaction an evaluation, so that a crash or a kill loses none that finished. A resumed
+run asks the store before it evaluates anything and so repeats nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import sqlite3
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from attrs import field, frozen
+
+from accelopt_lsp.agents.codec import (
+    CodecError,
+    arguments_from_json,
+    arguments_to_json,
+    dumps,
+    experience_from_json,
+    experience_to_json,
+    outcome_from_json,
+    outcome_to_json,
+    plan_to_json,
+)
+from accelopt_lsp.agents.database import Database, DatabaseProblem, data_dir
+from accelopt_lsp.agents.roles import Attempt, Experience, Plan
+from accelopt_lsp.nki.arguments import KernelArguments
+from accelopt_lsp.profiler.base import Outcome
+
+_SCHEMA_1 = """
+CREATE TABLE runs (
+    id TEXT PRIMARY KEY,
+    created REAL NOT NULL,
+    updated REAL NOT NULL,
+    status TEXT NOT NULL,
+    path TEXT NOT NULL,
+    function TEXT NOT NULL,
+    target TEXT NOT NULL,
+    dialect TEXT NOT NULL,
+    text TEXT NOT NULL,
+    arguments TEXT NOT NULL,
+    reference TEXT,
+    settings TEXT NOT NULL,
+    roles TEXT NOT NULL,
+    version TEXT NOT NULL,
+    remembered TEXT NOT NULL,
+    baseline_ms REAL,
+    best_ms REAL,
+    evaluations INTEGER NOT NULL DEFAULT 0,
+    result TEXT
+);
+CREATE TABLE evaluations (
+    run TEXT NOT NULL REFERENCES runs(id) ON DELETE CASCADE,
+    key TEXT NOT NULL,
+    created REAL NOT NULL,
+    seconds REAL NOT NULL,
+    seeds TEXT NOT NULL,
+    source TEXT NOT NULL,
+    outcome TEXT NOT NULL,
+    latency_ms REAL,
+    PRIMARY KEY (run, key)
+);
+CREATE TABLE plans (
+    run TEXT NOT NULL REFERENCES runs(id) ON DELETE CASCADE,
+    candidate TEXT NOT NULL,
+    iteration INTEGER NOT NULL,
+    position INTEGER NOT NULL,
+    plan TEXT NOT NULL,
+    PRIMARY KEY (run, iteration, candidate, position)
+);
+CREATE TABLE attempts (
+    run TEXT NOT NULL REFERENCES runs(id) ON DELETE CASCADE,
+    id TEXT NOT NULL,
+    parent TEXT NOT NULL,
+    plan TEXT NOT NULL,
+    fingerprint TEXT NOT NULL,
+    source TEXT,
+    verdict TEXT NOT NULL,
+    latency_ms REAL,
+    error TEXT,
+    PRIMARY KEY (run, id)
+);
+CREATE TABLE beams (
+    run TEXT NOT NULL REFERENCES runs(id) ON DELETE CASCADE,
+    iteration INTEGER NOT NULL,
+    place INTEGER NOT NULL,
+    candidate TEXT NOT NULL,
+    latency_ms REAL NOT NULL,
+    PRIMARY KEY (run, iteration, place)
+);
+CREATE TABLE experiences (
+    run TEXT NOT NULL REFERENCES runs(id) ON DELETE CASCADE,
+    key TEXT NOT NULL,
+    experience TEXT NOT NULL,
+    remembered INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (run, key)
+);
+CREATE INDEX runs_by_time ON runs (created);
+"""
+
+
+def _create(connection: sqlite3.Connection) -> None:
+    for statement in _SCHEMA_1.split(";"):
+        if statement.strip():
+            connection.execute(statement)
+
+
+MIGRATIONS = (_create,)
+"""Append to this; never change what is in it."""
+
+
+@frozen(slots=True)
+class RunRecord:
+    """A run as stored.
+
+    Attributes:
+        id: random, short enough to type.
+        created, updated: seconds since the epoch.
+        status: ``running``, ``finished``, ``cancelled``, ``failed``.
+        path, function, target, dialect, text, arguments, reference: the problem.
+        settings: search settings as plain data.
+        roles: name of each role's implementation.
+        version: version of this package.
+        initial: experiences given to the planner at the start, kept for a resumed run.
+        baseline_ms, best_ms: latencies, as far as known.
+        evaluations: evaluations that finished.
+        result: the report of a finished run.
+    """
+
+    id: str
+    created: float
+    updated: float
+    status: str
+    path: str
+    function: str
+    target: str
+    dialect: str
+    text: str
+    arguments: KernelArguments
+    reference: str | None
+    settings: Mapping[str, Any]
+    roles: Mapping[str, str]
+    version: str
+    initial: tuple[Experience, ...] = ()
+    baseline_ms: float | None = None
+    best_ms: float | None = None
+    evaluations: int = 0
+    result: Mapping[str, Any] | None = field(default=None, repr=False)
+
+    def summary(self) -> dict[str, Any]:
+        """One line of ``accelopt runs list``."""
+        speedup = None
+        if self.baseline_ms and self.best_ms:
+            speedup = self.baseline_ms / self.best_ms
+        return {
+            "run": self.id,
+            "created": self.created,
+            "status": self.status,
+            "path": self.path,
+            "function": self.function,
+            "target": self.target,
+            "baseline_ms": self.baseline_ms,
+            "best_ms": self.best_ms,
+            "speedup": speedup,
+            "evaluations": self.evaluations,
+        }
+
+
+class UnknownRun(LookupError):
+    """No run has this id."""
+
+
+class RunStore:
+    """Runs of one user, in ``runs.sqlite3`` under the data folder.
+
+    Raises:
+        DatabaseProblem: the store cannot be used; the message says what to do.
+    """
+
+    def __init__(self, path: Path | None = None, busy_seconds: float = 30.0) -> None:
+        self.path = path or data_dir() / "runs.sqlite3"
+        self._database = Database(self.path, MIGRATIONS, "run store", busy_seconds)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return tuple(self._database.notes)
+
+    def close(self) -> None:
+        self._database.close()
+
+    # -- writing ----------------------------------------------------------------------
+
+    def begin(self, record: RunRecord) -> str:
+        """Store a new run and give its id."""
+        run = record.id or new_run_id()
+        with self._database.write() as connection:
+            connection.execute(
+                "INSERT INTO runs (id, created, updated, status, path, function, target, dialect,"
+                " text, arguments, reference, settings, roles, version, remembered)"
+                " VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+                (
+                    run,
+                    record.created,
+                    record.updated,
+                    record.status,
+                    record.path,
+                    record.function,
+                    record.target,
+                    record.dialect,
+                    record.text,
+                    dumps(arguments_to_json(record.arguments)),
+                    record.reference,
+                    dumps(dict(record.settings)),
+                    dumps(dict(record.roles)),
+                    record.version,
+                    dumps([experience_to_json(e) for e in record.initial]),
+                ),
+            )
+        return run
+
+    def record_evaluation(
+        self,
+        run: str,
+        key: str,
+        source: str,
+        seeds: Iterable[int],
+        outcome: Outcome,
+        seconds: float,
+    ) -> None:
+        """Keep a finished evaluation; a second one with the same key changes nothing."""
+        latency = getattr(outcome, "latency_ms", None)
+        now = time.time()
+        with self._database.write() as connection:
+            added = connection.execute(
+                "INSERT OR IGNORE INTO evaluations VALUES (?,?,?,?,?,?,?,?)",
+                (
+                    run,
+                    key,
+                    now,
+                    seconds,
+                    dumps(list(seeds)),
+                    source,
+                    dumps(outcome_to_json(outcome)),
+                    latency,
+                ),
+            ).rowcount
+            connection.execute(
+                "UPDATE runs SET updated = ?, evaluations = evaluations + ? WHERE id = ?",
+                (now, added, run),
+            )
+
+    def record_plans(self, run: str, iteration: int, candidate: str, plans: Iterable[Plan]) -> None:
+        """Keep the plans written for one candidate in one iteration."""
+        rows = [
+            (run, candidate, iteration, position, dumps(plan_to_json(plan)))
+            for position, plan in enumerate(plans)
+        ]
+        with self._database.write() as connection:
+            connection.executemany("INSERT OR REPLACE INTO plans VALUES (?,?,?,?,?)", rows)
+
+    def record_iteration(
+        self,
+        run: str,
+        iteration: int,
+        attempts: Iterable[Attempt],
+        beam: Iterable[tuple[str, float]],
+    ) -> None:
+        """Keep what became of an iteration's attempts, and the beam that came out of it."""
+        rows = [
+            (
+                run,
+                a.id,
+                a.parent.id,
+                dumps(plan_to_json(a.plan)),
+                a.fingerprint,
+                a.source,
+                a.verdict.value,
+                a.latency_ms,
+                a.error,
+            )
+            for a in attempts
+        ]
+        places = [(run, iteration, place, name, ms) for place, (name, ms) in enumerate(beam)]
+        with self._database.write() as connection:
+            connection.executemany(
+                "INSERT OR REPLACE INTO attempts VALUES (?,?,?,?,?,?,?,?,?)", rows
+            )
+            connection.execute(
+                "DELETE FROM beams WHERE run = ? AND iteration = ?", (run, iteration)
+            )
+            connection.executemany("INSERT INTO beams VALUES (?,?,?,?,?)", places)
+
+    def record_experience(self, run: str, key: str, experience: Experience) -> None:
+        """Keep an experience until the memory has it, too."""
+        with self._database.write() as connection:
+            connection.execute(
+                "INSERT OR IGNORE INTO experiences VALUES (?,?,?,0)",
+                (run, key, dumps(experience_to_json(experience))),
+            )
+
+    def mark_remembered(self, run: str, key: str) -> None:
+        """The memory has this experience."""
+        with self._database.write() as connection:
+            connection.execute(
+                "UPDATE experiences SET remembered = 1 WHERE run = ? AND key = ?", (run, key)
+            )
+
+    def set_latencies(self, run: str, baseline_ms: float | None, best_ms: float | None) -> None:
+        """Latencies in milliseconds, for listings."""
+        with self._database.write() as connection:
+            connection.execute(
+                "UPDATE runs SET baseline_ms = ?, best_ms = ?, updated = ? WHERE id = ?",
+                (baseline_ms, best_ms, time.time(), run),
+            )
+
+    def finish(self, run: str, status: str, result: Mapping[str, Any] | None = None) -> None:
+        """Close a run (or, with status ``running``, reopen it)."""
+        with self._database.write() as connection:
+            connection.execute(
+                "UPDATE runs SET status = ?, result = COALESCE(?, result), updated = ?"
+                " WHERE id = ?",
+                (status, dumps(dict(result)) if result is not None else None, time.time(), run),
+            )
+
+    # -- reading ----------------------------------------------------------------------
+
+    def evaluation(self, run: str, key: str) -> tuple[Outcome, float] | None:
+        """(outcome, seconds) of a finished evaluation, or None."""
+        with self._database.read() as connection:
+            row = connection.execute(
+                "SELECT outcome, seconds FROM evaluations WHERE run = ? AND key = ?", (run, key)
+            ).fetchone()
+        if row is None:
+            return None
+        try:
+            return outcome_from_json(json.loads(row["outcome"])), float(row["seconds"])
+        except (CodecError, json.JSONDecodeError):
+            return None
+
+    def evaluation_count(self, run: str) -> int:
+        with self._database.read() as connection:
+            row = connection.execute(
+                "SELECT count(*) FROM evaluations WHERE run = ?", (run,)
+            ).fetchone()
+        return int(row[0])
+
+    def load(self, run: str) -> RunRecord:
+        """One run, by its id or an unambiguous beginning of it.
+
+        Raises:
+            UnknownRun: none or several match.
+        """
+        if not run:
+            raise UnknownRun("a run's id is empty; `accelopt runs list` shows them")
+        with self._database.read() as connection:
+            rows = connection.execute(
+                "SELECT * FROM runs WHERE substr(id, 1, ?) = ? ORDER BY id LIMIT 2",
+                (len(run), run),
+            ).fetchall()
+        exact = [row for row in rows if row["id"] == run]
+        rows = exact or rows
+        if not rows:
+            raise UnknownRun(f"no run {run!r}; `accelopt runs list` shows them")
+        if len(rows) > 1:
+            raise UnknownRun(f"several runs begin with {run!r}; give more of the id")
+        return _record(rows[0])
+
+    def list(self, limit: int | None = None) -> list[RunRecord]:
+        """Runs, newest first."""
+        with self._database.read() as connection:
+            rows = connection.execute(
+                "SELECT * FROM runs ORDER BY created DESC, id LIMIT ?",
+                (-1 if limit is None else limit,),
+            ).fetchall()
+        return [_record(row) for row in rows]
+
+    def pending_experiences(self) -> list[tuple[str, str, Experience]]:
+        """(run, key, experience) that no memory has yet."""
+        with self._database.read() as connection:
+            rows = connection.execute(
+                "SELECT run, key, experience FROM experiences WHERE remembered = 0"
+                " ORDER BY run, key"
+            ).fetchall()
+        return [
+            (r["run"], r["key"], experience_from_json(json.loads(r["experience"]))) for r in rows
+        ]
+
+    def export(self, run: str) -> dict[str, Any]:
+        """Everything about one run as plain data.
+
+        Raises:
+            UnknownRun: no such run.
+        """
+        record = self.load(run)
+        tables: dict[str, list[dict[str, Any]]] = {}
+        order = {
+            "evaluations": "created, key",
+            "plans": "iteration, candidate, position",
+            "attempts": "id",
+            "beams": "iteration, place",
+            "experiences": "key",
+        }
+        with self._database.read() as connection:
+            for table, columns in order.items():
+                rows = connection.execute(
+                    f"SELECT * FROM {table} WHERE run = ? ORDER BY {columns}",  # noqa: S608
+                    (record.id,),
+                ).fetchall()
+                tables[table] = [_decoded(row) for row in rows]
+        return {
+            "schema_version": 1,
+            **record.summary(),
+            "dialect": record.dialect,
+            "text": record.text,
+            "arguments": arguments_to_json(record.arguments),
+            "reference": record.reference,
+            "settings": dict(record.settings),
+            "roles": dict(record.roles),
+            "version": record.version,
+            "result": record.result,
+            **tables,
+        }
+
+    def delete(self, run: str) -> None:
+        """Remove a run and all that belongs to it.
+
+        Raises:
+            UnknownRun: no such run.
+        """
+        record = self.load(run)
+        with self._database.write() as connection:
+            connection.execute("DELETE FROM runs WHERE id = ?", (record.id,))
+
+
+_JSON_COLUMNS = frozenset({"seeds", "outcome", "plan", "experience"})
+
+
+def _decoded(row: sqlite3.Row) -> dict[str, Any]:
+    return {
+        name: json.loads(row[name]) if name in _JSON_COLUMNS else row[name]
+        for name in row.keys()  # noqa: SIM118 - a Row iterates over values
+        if name != "run"
+    }
+
+
+def _record(row: sqlite3.Row) -> RunRecord:
+    try:
+        return RunRecord(
+            id=row["id"],
+            created=row["created"],
+            updated=row["updated"],
+            status=row["status"],
+            path=row["path"],
+            function=row["function"],
+            target=row["target"],
+            dialect=row["dialect"],
+            text=row["text"],
+            arguments=arguments_from_json(json.loads(row["arguments"])),
+            reference=row["reference"],
+            settings=json.loads(row["settings"]),
+            roles=json.loads(row["roles"]),
+            version=row["version"],
+            initial=tuple(experience_from_json(e) for e in json.loads(row["remembered"])),
+            baseline_ms=row["baseline_ms"],
+            best_ms=row["best_ms"],
+            evaluations=row["evaluations"],
+            result=json.loads(row["result"]) if row["result"] else None,
+        )
+    except (CodecError, json.JSONDecodeError) as error:
+        raise DatabaseProblem(f"run {row['id']} cannot be read: {error}") from error
+
+
+def new_run_id() -> str:
+    """Time, so that ids sort, and six random hexadecimal digits."""
+    return f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
