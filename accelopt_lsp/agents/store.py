@@ -370,7 +370,7 @@ class RunStore:
             raise UnknownRun(f"several runs begin with {run!r}; give more of the id")
         return _record(rows[0])
 
-    def list(self, limit: int | None = None) -> list[RunRecord]:
+    def runs(self, limit: int | None = None) -> list[RunRecord]:
         """Runs, newest first."""
         with self._database.read() as connection:
             rows = connection.execute(
@@ -408,7 +408,7 @@ class RunStore:
         with self._database.read() as connection:
             for table, columns in order.items():
                 rows = connection.execute(
-                    f"SELECT * FROM {table} WHERE run = ? ORDER BY {columns}",  # noqa: S608
+                    f"SELECT * FROM {table} WHERE run = ? ORDER BY {columns}",
                     (record.id,),
                 ).fetchall()
                 tables[table] = [_decoded(row) for row in rows]
