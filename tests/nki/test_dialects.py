@@ -1,0 +1,95 @@
+"""Binding calls to the signatures of both dialects."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+from accelopt_lsp.nki.dialects import APIS, BindError, Dialect, find_api
+
+LEGACY, CURRENT = Dialect.LEGACY, Dialect.CURRENT
+SIGNATURES = [
+    pytest.param(api, dialect, id=f"{api.name}-{dialect}")
+    for api in APIS.values()
+    for dialect in api.signatures
+]
+
+
+@pytest.mark.parametrize(("api", "dialect"), SIGNATURES)
+def test_binder_agrees_with_the_signature_text(api, dialect):
+    """The compiled binder and the inspect module read a signature alike."""
+    signature = api.signatures[dialect]
+    namespace: dict[str, object] = {}
+    exec(f"def f{signature.text}: pass", namespace)
+    expected = inspect.signature(namespace["f"])  # type: ignore[arg-type]
+    assert signature.parameters == tuple(expected.parameters)
+    required = {
+        p.name: f"<{p.name}>"
+        for p in expected.parameters.values()
+        if p.default is p.empty and p.kind is not p.VAR_POSITIONAL
+    }
+    bound = expected.bind(**required)
+    bound.apply_defaults()
+    assert api.bind(dialect, (), required) == dict(bound.arguments)
+
+
+def test_positional_and_keyword_arguments_meet():
+    api = find_api("nisa.tensor_tensor")
+    assert api is not None
+    legacy = api.bind(LEGACY, ("a", "b", "add"), {"dtype": "bf16"})
+    assert legacy == {
+        "data1": "a",
+        "data2": "b",
+        "op": "add",
+        "dtype": "bf16",
+        "mask": None,
+        "engine": "unknown",
+    }
+    current = api.bind(CURRENT, ("d", "a"), {"data2": "b", "op": "add"})
+    assert current == {
+        "dst": "d",
+        "data1": "a",
+        "data2": "b",
+        "op": "add",
+        "engine": "unknown",
+        "name": None,
+    }
+
+
+REJECTED = [
+    ("nisa.reciprocal", CURRENT, ("d",), {}, "data"),
+    ("nisa.activation", LEGACY, ("exp", "x", "b"), {}, "positional"),
+    ("nisa.activation", CURRENT, ("d",), {"data": "x", "op": "exp", "bais": 1}, "bais"),
+    ("nisa.memset", CURRENT, ("d", 0), {"value": 1}, "value"),
+    ("nl.par_dim", CURRENT, (128,), {}, "does not exist in the current dialect (only legacy)"),
+    ("nl.ds", LEGACY, (1,), {}, "size"),
+]
+
+
+@pytest.mark.parametrize(("name", "dialect", "args", "kwargs", "text"), REJECTED)
+def test_a_call_that_does_not_fit_names_the_parameter(name, dialect, args, kwargs, text):
+    with pytest.raises(BindError) as raised:
+        APIS[name].bind(dialect, args, kwargs)
+    message = str(raised.value)
+    assert text in message
+    assert name.rpartition(".")[2] in message
+
+
+@pytest.mark.parametrize("keyword", ["dtype", "mask"])
+def test_keywords_that_early_current_versions_ignored_are_accepted(keyword):
+    bound = APIS["nisa.tensor_copy"].bind(CURRENT, ("d", "s"), {keyword: None})
+    assert keyword in bound
+
+
+def test_legacy_accepts_further_keywords():
+    bound = APIS["nl.load"].bind(LEGACY, ("x",), {"future": 1})
+    assert bound["future"] == 1
+
+
+def test_an_unknown_name_is_none():
+    assert find_api("nl.no_such_function") is None
+
+
+def test_packages():
+    assert (LEGACY.package, CURRENT.package) == ("neuronxcc.nki", "nki")
