@@ -11,7 +11,7 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
@@ -21,6 +21,11 @@ from accelopt_lsp.nki.targets import get_target, target_names
 
 F = TypeVar("F", bound=Callable[..., Any])
 FINDINGS, USAGE = 1, 2
+
+if TYPE_CHECKING:
+    ParamType = click.ParamType[Any]
+else:
+    ParamType = click.ParamType
 
 
 def fail(message: str) -> NoReturn:
@@ -33,7 +38,7 @@ def print_json(data: Any) -> None:
     click.echo(json.dumps(data, indent=2, allow_nan=False))
 
 
-class TargetType(click.ParamType):
+class TargetType(ParamType):
     """A target or one of its aliases."""
 
     name = "target"
@@ -45,7 +50,7 @@ class TargetType(click.ParamType):
             self.fail(str(error), param, ctx)
 
 
-class KernelType(click.ParamType):
+class KernelType(ParamType):
     """``FILE`` or ``FILE::FUNCTION``."""
 
     name = "kernel"
@@ -57,7 +62,7 @@ class KernelType(click.ParamType):
         return (Path(path), function) if separator else (Path(function), None)
 
 
-class ArgumentType(click.ParamType):
+class ArgumentType(ParamType):
     """``NAME=SPEC``."""
 
     name = "name=spec"
@@ -74,7 +79,7 @@ class ArgumentType(click.ParamType):
             self.fail(str(error), param, ctx)
 
 
-class GridType(click.ParamType):
+class GridType(ParamType):
     """``2`` or ``2,4``."""
 
     name = "grid"

@@ -121,7 +121,8 @@ def show_profile(out: Console, profile: Profile, source: str) -> None:
     """One kernel's profile, its dearest lines, and what to know about the figures."""
     out.print(
         Text.assemble(
-            (profile.kernel, "bold"), f" on {profile.target}, {profile.provenance} by ",
+            (profile.kernel, "bold"),
+            f" on {profile.target}, {profile.provenance} by ",
             profile.backend,
         )
     )
@@ -163,9 +164,7 @@ def _show_notes(out: Console, profile: Profile) -> None:
         out.print(Text(f"note: {note}", "dim"))
 
 
-def show_comparison(
-    out: Console, first: tuple[str, Profile], second: tuple[str, Profile]
-) -> None:
+def show_comparison(out: Console, first: tuple[str, Profile], second: tuple[str, Profile]) -> None:
     """Two profiles side by side."""
     table = Table(box=None, pad_edge=False)
     table.add_column("")
@@ -192,7 +191,9 @@ def show_failure(failure: Failure, path: str) -> None:
     place = path if failure.line is None else f"{path}:{failure.line}"
     code = f" [{failure.code}]" if failure.code else ""
     err = error_console()
-    err.print(Text.assemble((f"{place}: ", "bold"), (f"{failure.kind}: ", "red"), failure.message, code))
+    err.print(
+        Text.assemble((f"{place}: ", "bold"), (f"{failure.kind}: ", "red"), failure.message, code)
+    )
     for file, line, text in failure.trace:
         err.print(Text(f"  {file}:{line}: {text}", "dim"))
 
