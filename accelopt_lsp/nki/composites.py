@@ -11,6 +11,7 @@ from typing import Any
 
 from accelopt_lsp.nki.dtypes import FLOAT32, DType, promote
 from accelopt_lsp.nki.instruction_calls import (
+    checked_number,
     default_copy_engine,
     emit_reduce,
     emit_tensor_scalar,
@@ -89,7 +90,7 @@ def _binary(b: Builder) -> None:
 def _with_scalar(b: Builder, operator: str, tile: str, number: Any, *, reverse: bool) -> None:
     x = b.tile(tile)
     dst = b.returns(x.shape, b.dtype(x.dtype))
-    emit_tensor_scalar(b, dst, tile, operator, number, reverse0=reverse)
+    emit_tensor_scalar(b, dst, tile, operator, checked_number(number), reverse0=reverse)
 
 
 def _two_tiles(b: Builder, operator: str) -> None:
@@ -211,7 +212,7 @@ def _divide(b: Builder) -> None:
     b.emit("reciprocal", None, {}, dst=inverse, data="y")
     if not b.is_tile("x"):
         dst = b.returns(y.shape, b.dtype(y.dtype))
-        emit_tensor_scalar(b, dst, inverse, "multiply", b.values["x"])
+        emit_tensor_scalar(b, dst, inverse, "multiply", checked_number(b.values["x"]))
         return
     x = b.tile("x")
     shape = broadcast_shape(x.shape, y.shape)

@@ -65,9 +65,23 @@ def emit_tensor_scalar(
     builder.emit("tensor_scalar", chosen, attrs, **operands)
 
 
+def checked_number(value: Any) -> Any:
+    """A scalar operand.
+
+    Raises:
+        LoweringError: neither a tile nor a number.
+    """
+    if not hasattr(value, "__float__"):
+        raise LoweringError(f"expected a tile or a number, got {value!r}")
+    return value
+
+
 def operand_or_number(builder: Builder, name: str) -> Any:
-    """A parameter that may be a tile (its slot) or a number (its value)."""
-    return name if builder.is_tile(name) else builder.values.get(name)
+    """A parameter that may be a tile (its slot), a number (its value), or left out."""
+    if builder.is_tile(name):
+        return name
+    value = builder.values.get(name)
+    return None if value is None else checked_number(value)
 
 
 def _optional_tiles(builder: Builder, *names: str) -> dict[str, str]:

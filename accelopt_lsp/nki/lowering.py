@@ -155,9 +155,19 @@ class Builder:
         return found
 
     def engine(self, default: Engine) -> Engine:
-        """The call's ``engine=`` or the default."""
+        """The call's ``engine=`` or the default.
+
+        Raises:
+            LoweringError: no such engine.
+        """
         given = str(self.values.get("engine") or "unknown").removesuffix("_engine")
-        return default if given in ("unknown", "None") else Engine(given)
+        if given in ("unknown", "None"):
+            return default
+        try:
+            return Engine(given)
+        except ValueError:
+            known = ", ".join(Engine)
+            raise LoweringError(f"unknown engine {given!r}; known: {known}") from None
 
     def temporary(
         self,
@@ -296,7 +306,13 @@ def _lower(dialect: Dialect, api: str, items: tuple[tuple[str, Any], ...], targe
         for name in builder.values:
             if name not in signature.parameters:
                 builder.notes.append(f"{api} has no parameter {name!r}; it is ignored")
-    rule(builder)
+    try:
+        rule(builder)
+    except (TypeError, ValueError) as error:
+        if isinstance(error, LoweringError):
+            raise
+        # A number where a name belongs, a name where a number belongs, and the like.
+        raise LoweringError(f"{api}: cannot read its arguments ({error})") from error
     return builder.finish()
 
 

@@ -1,0 +1,264 @@
+"""From calls to instructions, in both dialects."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accelopt_lsp.nki.costs import instruction_cost
+from accelopt_lsp.nki.dialects import APIS
+from accelopt_lsp.nki.dtypes import get_dtype
+from accelopt_lsp.nki.instructions import INSTRUCTIONS
+from accelopt_lsp.nki.lowering import RESULT, LoweringError, has_lowering, lower, retarget
+from accelopt_lsp.nki.operands import Engine
+from accelopt_lsp.nki.targets import get_target
+from tests.nki.calls import CURRENT, LEGACY, call, codes, summary, t
+
+F32, BF16 = get_dtype("f32"), get_dtype("bf16")
+TILE = "f32[128,512]"
+
+# (dialect, call, arguments, keywords, issued instructions, result)
+CALLS = [
+    # nki.isa, one to one: legacy returns a tile, current writes dst and returns nothing
+    (LEGACY, "nisa.nc_matmul", ["bf16[128,128]", "bf16[128,512]"], {}, ["nc_matmul@tensor"], "f32[128,512]@psum"),
+    (CURRENT, "nisa.nc_matmul", ["f32[128,512]@psum", "bf16[128,128]", "bf16[128,512]"], {}, ["nc_matmul@tensor"], None),
+    (LEGACY, "nisa.nc_transpose", ["bf16[128,64]"], {}, ["nc_transpose@tensor"], "f32[64,128]@psum"),
+    (LEGACY, "nisa.nc_transpose", ["bf16[32,32]"], {"engine": "vector"}, ["nc_transpose@vector"], "bf16[32,32]"),
+    (LEGACY, "nisa.activation", ["exp", "bf16[128,512]"], {}, ["activation@scalar"], "bf16[128,512]"),
+    (LEGACY, "nisa.activation", ["exp", TILE], {"dtype": BF16}, ["activation@scalar"], "bf16[128,512]"),
+    (CURRENT, "nisa.activation", [TILE, "exp", TILE], {"bias": "f32[128,1]"}, ["activation@scalar"], None),
+    (LEGACY, "nisa.activation_reduce", ["exp", TILE], {"reduce_op": "add", "reduce_res": "f32[128,1]"}, ["activation@scalar"], TILE),
+    (LEGACY, "nisa.tensor_tensor", ["bf16[128,512]", TILE, "add"], {}, ["tensor_tensor@vector"], "bf16[128,512]"),
+    (LEGACY, "nisa.tensor_tensor", [TILE, TILE, "add"], {"engine": "gpsimd"}, ["tensor_tensor@gpsimd"], TILE),
+    (CURRENT, "nisa.tensor_tensor", [TILE, TILE, TILE, "power"], {}, ["tensor_tensor@gpsimd"], None),
+    # multiply and add run on the Scalar Engine in the legacy dialect, unless reversed or tiny
+    (LEGACY, "nisa.tensor_scalar", [TILE, "multiply", 2.0], {}, ["tensor_scalar@scalar"], TILE),
+    (LEGACY, "nisa.tensor_scalar", [TILE, "multiply", 2.0], {"op1": "add", "operand1": 1.0}, ["tensor_scalar@scalar"], TILE),
+    (LEGACY, "nisa.tensor_scalar", [TILE, "multiply", 2.0, True], {}, ["tensor_scalar@vector"], TILE),
+    (LEGACY, "nisa.tensor_scalar", [TILE, "maximum", 0.0], {}, ["tensor_scalar@vector"], TILE),
+    (LEGACY, "nisa.tensor_scalar", ["f32[128,1]", "add", 1.0], {}, ["tensor_scalar@vector"], "f32[128,1]"),
+    (CURRENT, "nisa.tensor_scalar", [TILE, TILE, "multiply", 2.0], {}, ["tensor_scalar@vector"], None),
+    (CURRENT, "nisa.tensor_scalar", [TILE, TILE, "add", "f32[128,1]"], {"engine": "gpsimd"}, ["tensor_scalar@gpsimd"], None),
+    (LEGACY, "nisa.scalar_tensor_tensor", [], {"data": TILE, "op0": "multiply", "operand0": 2.0, "op1": "add", "operand1": TILE}, ["scalar_tensor_tensor@vector"], TILE),
+    (LEGACY, "nisa.tensor_scalar_reduce", [], {"data": TILE, "op0": "multiply", "operand0": 2.0, "reduce_op": "add", "reduce_res": "f32[128,1]"}, ["tensor_scalar_reduce@vector"], TILE),
+    (LEGACY, "nisa.tensor_tensor_scan", [TILE, TILE, 0.0, "multiply", "add"], {}, ["tensor_tensor_scan@vector"], TILE),
+    (LEGACY, "nisa.tensor_reduce", ["add", TILE, 1], {}, ["tensor_reduce@vector"], "f32[128,1]"),
+    (LEGACY, "nisa.tensor_reduce", ["add", "f32[128,4,64]", (2,)], {}, ["tensor_reduce@vector"], "f32[128,4]"),
+    (LEGACY, "nisa.tensor_reduce", ["add", "f32[128,4,64]", (1, 2)], {"keepdims": True}, ["tensor_reduce@vector"], "f32[128,1,1]"),
+    (CURRENT, "nisa.tensor_reduce", ["f32[128,1]", "maximum", TILE, 1], {}, ["tensor_reduce@vector"], None),
+    (LEGACY, "nisa.tensor_copy", [TILE], {"dtype": BF16}, ["tensor_copy@vector"], "bf16[128,512]"),
+    (LEGACY, "nisa.tensor_copy", ["f32[128,512]@psum"], {}, ["tensor_copy@scalar"], TILE),
+    (LEGACY, "nisa.tensor_copy", ["f32[128,512]@psum"], {"engine": "vector"}, ["tensor_copy@vector"], TILE),
+    (CURRENT, "nisa.tensor_copy", ["bf16[128,512]", "f32[128,512]@psum"], {}, ["tensor_copy@vector"], None),
+    (LEGACY, "nisa.reciprocal", ["f32[128,1]"], {}, ["reciprocal@vector"], "f32[128,1]"),
+    (LEGACY, "nisa.memset", [(128, 512), 0, F32], {}, ["memset@vector"], TILE),
+    (CURRENT, "nisa.memset", [TILE, 0], {"engine": "gpsimd"}, ["memset@gpsimd"], None),
+    (LEGACY, "nisa.dma_copy", [], {"dst": TILE, "src": "f32[128,512]@hbm"}, ["dma_copy@dma"], None),
+    (CURRENT, "nisa.dma_copy", [TILE, "f32[128,512]@hbm"], {}, ["dma_copy@dma"], None),
+    (CURRENT, "nisa.dma_transpose", ["bf16[64,128]", "bf16[128,64]@hbm"], {}, ["dma_transpose@dma"], None),
+    # nki.language
+    (LEGACY, "nl.load", ["bf16[128,512]@hbm"], {}, ["dma_copy@dma"], "bf16[128,512]"),
+    (LEGACY, "nl.load", ["bf16[128]@hbm"], {}, ["dma_copy@dma"], "bf16[128,1]"),
+    (CURRENT, "nl.load", ["bf16[128,512]@hbm"], {"dtype": F32}, ["dma_copy@dma"], TILE),
+    (LEGACY, "nl.load_transpose2d", ["bf16[128,64]@hbm"], {}, ["dma_transpose@dma"], "bf16[64,128]"),
+    (LEGACY, "nl.store", ["f32[128,512]@hbm", TILE], {}, ["dma_copy@dma"], None),
+    (LEGACY, "nl.store", ["f32[128,512]@hbm", "f32[128,512]@psum"], {}, ["tensor_copy@scalar", "dma_copy@dma"], None),
+    (LEGACY, "nl.copy", ["f32[128,512]@psum"], {"dtype": BF16}, ["tensor_copy@scalar"], "bf16[128,512]"),
+    (CURRENT, "nl.copy", ["f32[128,512]@psum"], {}, ["tensor_copy@vector"], TILE),
+    (LEGACY, "nl.exp", [TILE], {}, ["activation@scalar"], TILE),
+    (CURRENT, "nl.silu", ["bf16[128,512]"], {}, ["activation@scalar"], "bf16[128,512]"),
+    (LEGACY, "nl.rsqrt", ["f32[128,1]"], {}, ["activation@scalar"], "f32[128,1]"),
+    (CURRENT, "nl.rsqrt", ["f32[128,1]"], {}, ["tensor_scalar@gpsimd"], "f32[128,1]"),
+    (LEGACY, "nl.reciprocal", ["f32[128,1]"], {}, ["reciprocal@vector"], "f32[128,1]"),
+    (LEGACY, "nl.negative", [TILE], {}, ["tensor_scalar@scalar"], TILE),
+    (LEGACY, "nl.add", [TILE, TILE], {}, ["tensor_tensor@vector"], TILE),
+    (LEGACY, "nl.add", ["bf16[128,512]", TILE], {}, ["tensor_tensor@vector"], TILE),
+    (LEGACY, "nl.add", [TILE, 1.0], {}, ["tensor_scalar@scalar"], TILE),
+    (LEGACY, "nl.subtract", [1.0, TILE], {}, ["tensor_scalar@vector"], TILE),
+    (LEGACY, "nl.multiply", [TILE, "f32[128,1]"], {}, ["tensor_scalar@scalar"], TILE),
+    (LEGACY, "nl.subtract", ["f32[128,1]", TILE], {}, ["tensor_scalar@vector"], TILE),
+    (LEGACY, "nl.less", [TILE, TILE], {"dtype": F32}, ["tensor_tensor@vector"], TILE),
+    # a partition broadcast is a product with ones and a copy, 512 columns at a time
+    (LEGACY, "nl.multiply", [TILE, "f32[1,512]"], {}, ["nc_matmul@tensor", "tensor_copy@scalar", "tensor_tensor@vector"], TILE),
+    (LEGACY, "nl.multiply", ["f32[128,1024]", "f32[1,1024]"], {}, ["nc_matmul@tensor", "tensor_copy@scalar"] * 2 + ["tensor_tensor@vector"], "f32[128,1024]"),
+    (LEGACY, "nl.broadcast_to", ["f32[1,1024]"], {"shape": (128, 1024)}, ["nc_matmul@tensor", "tensor_copy@scalar"] * 2, "f32[128,1024]"),
+    (CURRENT, "nl.broadcast_to", ["f32[1,600]", (128, 600)], {}, ["nc_matmul@tensor", "tensor_copy@vector"] * 2, "f32[128,600]"),
+    # no instruction divides
+    (LEGACY, "nl.divide", [TILE, 4.0], {}, ["tensor_scalar@scalar"], TILE),
+    (LEGACY, "nl.divide", [TILE, "f32[128,1]"], {}, ["reciprocal@vector", "tensor_scalar@scalar"], TILE),
+    (LEGACY, "nl.divide", [TILE, TILE], {}, ["reciprocal@vector", "tensor_tensor@vector"], TILE),
+    (LEGACY, "nl.divide", [1.0, TILE], {}, ["reciprocal@vector", "tensor_scalar@scalar"], TILE),
+    (LEGACY, "nl.sum", [TILE, 1], {}, ["tensor_reduce@vector"], "f32[128,1]"),
+    (LEGACY, "nl.sum", ["bf16[128,512]", (1,)], {"dtype": F32, "keepdims": True}, ["tensor_reduce@vector"], "f32[128,1]"),
+    (LEGACY, "nl.max", [TILE, -1], {}, ["tensor_reduce@vector"], "f32[128,1]"),
+    (LEGACY, "nl.mean", [TILE, 1], {}, ["tensor_reduce@vector", "tensor_scalar@vector"], "f32[128,1]"),
+    # only a product with transpose_x has its contraction on partitions already
+    (LEGACY, "nl.matmul", ["bf16[128,128]", "bf16[128,512]"], {"transpose_x": True}, ["nc_matmul@tensor"], "f32[128,512]@psum"),
+    (LEGACY, "nl.matmul", ["bf16[64,128]", "bf16[128,512]"], {}, ["nc_transpose@tensor", "tensor_copy@scalar", "nc_matmul@tensor"], "f32[64,512]@psum"),
+    (LEGACY, "nl.transpose", ["f32[32,16]"], {}, ["nc_transpose@vector"], "f32[16,32]"),
+    (LEGACY, "nl.transpose", ["f32[128,64]"], {}, ["nc_transpose@tensor"], "f32[64,128]@psum"),
+    (LEGACY, "nl.softmax", [TILE, 1], {}, ["tensor_reduce@vector", "activation@scalar", "reciprocal@vector", "tensor_scalar@scalar"], TILE),
+    (LEGACY, "nl.rms_norm", [TILE, "f32[128,512]", 1, 512], {}, ["activation@scalar", "tensor_scalar@vector", "activation@scalar", "tensor_scalar@scalar", "tensor_tensor@vector"], TILE),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("dialect", "name", "args", "kwargs", "issued", "result"),
+    CALLS,
+    ids=[f"{i}-{c[1]}-{c[0]}" for i, c in enumerate(CALLS)],
+)
+def test_call(dialect, name, args, kwargs, issued, result):
+    lowered = call(dialect, name, *args, **kwargs)
+    assert summary(lowered) == issued
+    assert lowered.result == (None if result is None else t(result))
+    assert codes(lowered) == []
+
+
+@pytest.mark.parametrize(
+    ("dialect", "name", "args", "kwargs"),
+    [c[:4] for c in CALLS],
+    ids=[f"{i}-{c[1]}-{c[0]}" for i, c in enumerate(CALLS)],
+)
+def test_operands_have_types_and_roles(dialect, name, args, kwargs):
+    lowered = call(dialect, name, *args, **kwargs)
+    for issue in lowered.issues:
+        roles = [role for role, _ in issue.operands]
+        assert len(roles) == len(set(roles))
+        for role, slot in issue.operands:
+            assert INSTRUCTIONS[issue.op].operand(role) is not None
+            assert slot in lowered.types
+        written = {slot for role, slot in issue.operands if slot in issue.writes}
+        assert written
+    if lowered.result is not None:
+        assert lowered.types[RESULT] == lowered.result
+        last_written = {s.partition("@")[0] for s in lowered.issues[-1].writes}
+        assert RESULT in last_written
+
+
+def test_a_value_is_written_before_it_is_read():
+    """Temporaries come from an earlier instruction or hold a constant."""
+    for dialect, name, args, kwargs, *_ in CALLS:
+        lowered = call(dialect, name, *args, **kwargs)
+        known = set(lowered.constants)
+        for issue in lowered.issues:
+            for slot in issue.reads:
+                base = slot.partition("@")[0]
+                assert not base.startswith("%") or base in known, (name, slot)
+            known |= {s.partition("@")[0] for s in issue.writes}
+
+
+def test_broadcast_along_the_free_axis_is_a_view():
+    lowered = call(LEGACY, "nl.broadcast_to", "f32[128,1]", shape=(128, 512))
+    assert summary(lowered) == []
+    assert lowered.view_of == "src@broadcast"
+    assert lowered.result is not None
+    assert lowered.result.layout == (0, 0) or lowered.result.layout[1] == 0
+
+
+def test_partition_broadcast_reads_ones_and_names_its_columns():
+    lowered = call(LEGACY, "nl.broadcast_to", "f32[1,1024]", shape=(128, 1024))
+    products = [i for i in lowered.issues if i.op == "nc_matmul"]
+    ones = {dict(i.operands)["stationary"] for i in products}
+    assert len(ones) == 1
+    assert lowered.constants == {next(iter(ones)): 1.0}
+    assert [dict(i.operands)["moving"] for i in products] == [
+        "src@columns:0:512",
+        "src@columns:512:1024",
+    ]
+
+
+@given(st.integers(1, 5000))
+def test_partition_broadcast_takes_a_product_per_512_columns(columns):
+    lowered = call(LEGACY, "nl.broadcast_to", t(f"f32[1,{columns}]"), shape=(128, columns))
+    products = [i for i in lowered.issues if i.op == "nc_matmul"]
+    assert len(products) == -(-columns // 512)
+    assert sum(i.work.columns for i in products) >= columns
+    assert codes(lowered) == []
+
+
+def test_engines_run_in_place_where_a_tile_is_assigned():
+    """``tile[...] = op(...)`` casts on the way and issues no copy."""
+    lowered = call(LEGACY, "nl.exp", TILE)
+    moved = retarget(lowered, t("bf16[128,512]"))
+    assert summary(moved) == summary(lowered)
+    assert moved.result == t("bf16[128,512]")
+    assert moved.types[RESULT] == t("bf16[128,512]")
+    assert retarget(lowered, t(TILE)) is lowered
+
+
+def test_retarget_to_psum_changes_the_work():
+    moved = retarget(call(LEGACY, "nl.exp", TILE), t("f32[128,512]@psum"))
+    assert moved.issues[0].work.dst.value == "psum"
+
+
+def test_lowering_is_memoised():
+    assert call(LEGACY, "nl.exp", TILE) is call(LEGACY, "nl.exp", TILE)
+
+
+def test_transposes_keep_their_type_from_the_third_generation_on():
+    first = call(LEGACY, "nl.transpose", "bf16[128,64]", target="trn1")
+    later = call(LEGACY, "nl.transpose", "bf16[128,64]", target="trn2")
+    assert (first.result, later.result) == (t("f32[64,128]@psum"), t("bf16[64,128]@psum"))
+
+
+def test_ignored_keywords_are_reported():
+    lowered = call(CURRENT, "nisa.tensor_copy", TILE, "f32[128,512]@psum", dtype=BF16)
+    assert lowered.notes == ("nisa.tensor_copy has no parameter 'dtype'; it is ignored",)
+
+
+IMPOSSIBLE = [
+    ("nl.exp", [1.0], {}, "R101", "x must be a tensor"),
+    ("nl.add", [1.0, 2.0], {}, "R101", "at least one tile"),
+    ("nl.add", [TILE, "f32[128,100]"], {}, "R027", "do not broadcast"),
+    ("nl.divide", [TILE, 0.0], {}, "R101", "constant 0"),
+    ("nl.sum", [TILE, 2], {}, "R101", "not an axis"),
+    ("nl.exp", [TILE], {"dtype": "f33"}, "R101", "unknown data type"),
+    ("nl.load_transpose2d", ["f32[4,4,4]@hbm"], {}, "R101", "2-D"),
+    ("nl.broadcast_to", ["f32[2,4]"], {"shape": (128, 4)}, "R027", "broadcast"),
+    ("nl.loop_reduce", [TILE, "add", ()], {}, "R103", "not supported"),
+]
+
+
+@pytest.mark.parametrize(("name", "args", "kwargs", "code", "text"), IMPOSSIBLE)
+def test_calls_that_make_no_sense(name, args, kwargs, code, text):
+    with pytest.raises(LoweringError) as raised:
+        call(LEGACY, name, *args, **kwargs)
+    assert raised.value.code == code
+    assert text in str(raised.value)
+
+
+def test_unknown_engine_is_an_error_for_people():
+    with pytest.raises(LoweringError, match="engine"):
+        call(LEGACY, "nisa.tensor_copy", TILE, engine="warp")
+
+
+def test_attributes_of_an_issue():
+    issue = call(LEGACY, "nisa.tensor_scalar", TILE, "multiply", 2.0).issues[0]
+    assert issue.engine is Engine.SCALAR
+    assert issue.attr("op0") == "multiply"
+    assert issue.attr("operand0") == 2.0
+    assert issue.attr("op1", "none") == "none"
+
+
+JUNK = st.none() | st.booleans() | st.integers(-3, 600) | st.floats() | st.text(max_size=5)
+TILES = st.sampled_from(["f32[128,512]", "bf16[1,512]", "f32[200,3]", "i8[4]", "f32[4,4]@hbm"])
+COMPUTING = [a for a in APIS.values() if has_lowering(a.name)]
+
+
+@given(st.data())
+def test_any_arguments_give_instructions_or_an_error_for_people(data):
+    api = data.draw(st.sampled_from(COMPUTING))
+    dialect = data.draw(st.sampled_from(list(api.signatures)))
+    values = {
+        name: data.draw(JUNK | TILES.map(t) | st.tuples(JUNK))
+        for name in api.signatures[dialect].parameters
+    }
+    target = get_target(data.draw(st.sampled_from(["trn1", "trn2", "trn3"])))
+    try:
+        lowered = lower(dialect, api.name, values, target)
+    except LoweringError as error:
+        assert str(error)
+    else:
+        for issue in lowered.issues:
+            instruction_cost(issue.op, issue.engine, issue.work, target)
