@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from functools import cache
 
-import tree_sitter_python
-from tree_sitter import Language, Node, Parser, Tree
+from tree_sitter import Node
 
-
-@cache
-def _language() -> Language:
-    return Language(tree_sitter_python.language())
+from accelopt_lsp.analysis.syntax import Document
 
 
-def _parse(text: str) -> Tree:
-    return Parser(_language()).parse(text.encode("utf-8", "surrogatepass"))
+def _root(text: str) -> Node:
+    return Document.parse(text).root
 
 
 def tokens(text: str) -> Iterator[str]:
@@ -24,7 +19,7 @@ def tokens(text: str) -> Iterator[str]:
 
     Never raises: what is no Python still has tokens.
     """
-    stack: list[tuple[Node, bool]] = [(_parse(text).root_node, False)]
+    stack: list[tuple[Node, bool]] = [(_root(text), False)]
     while stack:
         node, done = stack.pop()
         if done:
@@ -56,7 +51,7 @@ def fingerprint(text: str) -> str:
 
 def _functions(text: str) -> Iterator[tuple[str, Node]]:
     """(qualified name, node including decorators) of every function."""
-    stack: list[tuple[Node, str]] = [(_parse(text).root_node, "")]
+    stack: list[tuple[Node, str]] = [(_root(text), "")]
     while stack:
         node, prefix = stack.pop()
         inner = prefix

@@ -70,7 +70,12 @@ def near_duplicate(first: Experience, second: Experience) -> bool:
 
 
 def merged(kept: Experience, added: Experience) -> Experience:
-    """One experience in place of two near-duplicates; the larger gain gives the example."""
+    """One experience in place of two near-duplicates; the larger gain gives the example.
+
+    What somebody else exported never changes what was learned here.
+    """
+    if kept.trusted and not added.trusted:
+        return kept
     example = added if added.ratio > kept.ratio else kept
     return evolve(
         example,
@@ -102,7 +107,8 @@ def rank(
     def key(experience: Experience) -> tuple[float, str]:
         score = structure_score(experience.tags, want)
         score += 0.15 * scores.get(experience.id, 0.0)
-        score += 0.20 * (experience.win_rate - 0.5)
+        # Whoever wrote an untrusted experience may claim any number of wins.
+        score += 0.20 * (experience.win_rate - 0.5) if experience.trusted else 0.0
         score += 0.05 * min(1.0, experience.ratio - 1.0)
         score += 0.0 if experience.trusted else -0.05
         return (-score, experience.id)
@@ -128,7 +134,8 @@ def _diverse(
 ) -> list[Experience]:
     """The same, with what exceeds ``most`` of a group moved to the end."""
     seen: Counter[str] = Counter()
-    first, rest = [], []
+    first: list[Experience] = []
+    rest: list[Experience] = []
     for experience in ordered:
         name = group(experience)
         seen[name] += 1

@@ -1,0 +1,438 @@
+"""The offline roles: the catalogue of rewrites, guided by the profile and the memory.
+
+No model and no network. The planner ranks the catalogue's sites, the executor applies one,
+the fixer turns to a smaller choice of parameters, the summarizer words what happened.
+"""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import random
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from attrs import evolve
+
+from accelopt_lsp import __version__
+from accelopt_lsp.agents.gates import widest_float
+from accelopt_lsp.agents.normalise import function_text, loop_depth
+from accelopt_lsp.agents.retrieval import experience_id, structure_score
+from accelopt_lsp.agents.roles import (
+    Attempt,
+    Candidate,
+    Draft,
+    Experience,
+    Origin,
+    Pair,
+    Plan,
+    Problem,
+    Roles,
+    Tags,
+    Usage,
+)
+from accelopt_lsp.nki.profile import Profile
+from accelopt_lsp.profiler.base import FailureKind
+from accelopt_lsp.rewrites import catalogue
+from accelopt_lsp.rewrites.base import NotApplicable, Rewrite, RewriteContext, Site
+
+T = TypeVar("T")
+_KEPT_CONTEXTS = 16
+_TOO_MUCH = ("sbuf", "psum", "exceed", "does not fit", "too large", "overflow", "out of memory")
+_UNEVEN = ("divi", "multiple", "out of bound", "out-of-bound", "shape", "remainder")
+_COUNTERS = (
+    ("hbm_read_bytes", "HBM reads"),
+    ("hbm_write_bytes", "HBM writes"),
+    ("spill_save_bytes", "spilled"),
+    ("spill_reload_bytes", "spill re-loads"),
+)
+
+# Rewriting is Python code of ours that takes milliseconds to a second: off the event loop, but
+# not in its default pool, which a language server reads its input with.
+_worker = ThreadPoolExecutor(1, thread_name_prefix="accelopt-rewrites")
+
+
+async def _off_loop(function: Callable[[], T]) -> T:
+    return await asyncio.get_running_loop().run_in_executor(_worker, function)
+
+
+def tags_of(problem: Problem, source: str, profile: Profile) -> Tags:
+    """The situation of one kernel, for retrieval."""
+    return Tags(
+        instructions=tuple(sorted(profile.issued.instructions)),
+        bottleneck=profile.bound.value if profile.bound else None,
+        loop_pattern=f"nest{loop_depth(source, problem.function)}",
+        dtype=widest_float(problem.arguments).short,
+        dialect=problem.dialect.value,
+        target=problem.target.name,
+    )
+
+
+class OfflineAgent:
+    """Planner, executor, fixer and summarizer in one.
+
+    Args:
+        rewrites: the catalogue to choose from; None takes all of it.
+    """
+
+    name = "offline"
+
+    def __init__(self, rewrites: Sequence[Rewrite] | None = None) -> None:
+        chosen = catalogue() if rewrites is None else rewrites
+        self._rewrites = {rewrite.name: rewrite for rewrite in chosen}
+        self._contexts: OrderedDict[str, RewriteContext] = OrderedDict()
+
+    @property
+    def usage(self) -> Usage:
+        """Nothing: no model is called."""
+        return Usage()
+
+    def _context(self, problem: Problem, source: str) -> RewriteContext:
+        found = self._contexts.get(source)
+        if found is None:
+            found = RewriteContext.from_text(
+                source, problem.function, problem.arguments, problem.target
+            )
+            self._contexts[source] = found
+            if len(self._contexts) > _KEPT_CONTEXTS:
+                self._contexts.popitem(last=False)
+        else:
+            self._contexts.move_to_end(source)
+        return found
+
+    def _sites(self, problem: Problem, source: str) -> list[tuple[Rewrite, Site]]:
+        try:
+            context = self._context(problem, source)
+        except NotApplicable:
+            return []
+        sites = []
+        for rewrite in self._rewrites.values():
+            try:
+                sites += [(rewrite, site) for site in rewrite.find(context)]
+            except NotApplicable:
+                continue
+        return sites
+
+    def _alternatives(self, problem: Problem, source: str, plan: Plan) -> list[Site]:
+        """Other choices of parameters for the same rewrite at the same place."""
+        return [
+            site
+            for rewrite, site in self._sites(problem, source)
+            if rewrite.name == plan.rewrite
+            and (plan.line is None or site.line == plan.line)
+            and dict(site.parameters) != dict(plan.parameters)
+        ]
+
+    # -- planner ----------------------------------------------------------------------
+
+    async def plan(
+        self,
+        problem: Problem,
+        candidate: Candidate,
+        experiences: Sequence[Experience],
+        count: int,
+        *,
+        seed: int,
+        tried: Sequence[Plan] = (),
+    ) -> Sequence[Plan]:
+        """The catalogue's best sites by profile and experience, mixed over rewrites."""
+        return await _off_loop(
+            lambda: self._plan(problem, candidate, experiences, count, seed, tried)
+        )
+
+    def _plan(
+        self,
+        problem: Problem,
+        candidate: Candidate,
+        experiences: Sequence[Experience],
+        count: int,
+        seed: int,
+        tried: Sequence[Plan],
+    ) -> list[Plan]:
+        done = {(plan.rewrite, plan.line, repr(sorted(plan.parameters.items()))) for plan in tried}
+        want = tags_of(problem, candidate.source, candidate.profile)
+        shares = _LineShares(candidate.source, candidate.profile)
+        choose = random.Random(f"{seed}/{candidate.fingerprint}")
+        scored: list[tuple[float, int, Rewrite, Site]] = []
+        for position, (rewrite, site) in enumerate(self._sites(problem, candidate.source)):
+            if (rewrite.name, site.line, repr(sorted(site.parameters.items()))) in done:
+                continue
+            score = _score(rewrite, site, candidate.profile, shares, experiences, want)
+            scored.append((score + 0.01 * choose.random(), position, rewrite, site))
+        scored.sort(key=lambda entry: (-entry[0], entry[1]))
+        chosen = _mixed([(rewrite, site) for _, _, rewrite, site in scored], count)
+        return [
+            _as_plan(rewrite, site, candidate.profile, shares, experiences)
+            for rewrite, site in chosen
+        ]
+
+    # -- executor ---------------------------------------------------------------------
+
+    async def execute(
+        self, problem: Problem, candidate: Candidate, plan: Plan, *, variant: int, seed: int
+    ) -> Draft:
+        """Apply the plan's rewrite; later variants take other parameters at the same place."""
+        return await _off_loop(lambda: self._execute(problem, candidate, plan, variant))
+
+    def _execute(self, problem: Problem, candidate: Candidate, plan: Plan, variant: int) -> Draft:
+        if variant == 0:
+            return self._apply(problem, candidate.source, plan)
+        others = self._alternatives(problem, candidate.source, plan)
+        if variant > len(others):
+            return Draft(None, "there is no further choice of parameters at this place")
+        return self._apply(problem, candidate.source, _with_site(plan, others[variant - 1]))
+
+    def _apply(self, problem: Problem, source: str, plan: Plan) -> Draft:
+        rewrite = self._rewrites.get(plan.rewrite or "")
+        if rewrite is None:
+            return Draft(None, f"no rewrite of the catalogue carries out {plan.title!r}")
+        try:
+            context = self._context(problem, source)
+            site = plan.site if isinstance(plan.site, Site) else None
+            if site is None:
+                site = next(
+                    (
+                        s
+                        for s in rewrite.find(context)
+                        if dict(s.parameters) == dict(plan.parameters)
+                        and (plan.line is None or s.line == plan.line)
+                    ),
+                    None,
+                )
+            if site is None:
+                return Draft(None, f"{rewrite.title} does not apply here")
+            return Draft(rewrite.apply(context, site), plan=plan)
+        except NotApplicable as reason:
+            return Draft(None, f"{rewrite.title} does not apply: {reason}")
+
+    # -- fixer ------------------------------------------------------------------------
+
+    async def fix(self, problem: Problem, attempt: Attempt, *, seed: int) -> Draft | None:
+        """Smaller blocks where memory overflowed or a size did not divide; else no idea."""
+        if attempt.plan.rewrite is None or not _is_size_problem(attempt):
+            return None
+        return await _off_loop(lambda: self._shrink(problem, attempt))
+
+    def _shrink(self, problem: Problem, attempt: Attempt) -> Draft | None:
+        plan, source = attempt.plan, attempt.parent.source
+        size = _size(plan)
+        smaller = [
+            site
+            for site in self._alternatives(problem, source, plan)
+            if _size_of(site.parameters) < size
+        ]
+        smaller.sort(key=lambda site: (-_size_of(site.parameters), site.rank))
+        for site in smaller:
+            draft = self._apply(problem, source, _with_site(plan, site))
+            if draft.source is not None:
+                return draft
+        return None
+
+    # -- summarizer -------------------------------------------------------------------
+
+    async def summarize(self, problem: Problem, pair: Pair, *, run: str) -> Experience:
+        """The rewrite's own words, with what the profiles before and after show."""
+        return self._summarize(problem, pair, run)
+
+    def _summarize(self, problem: Problem, pair: Pair, run: str) -> Experience:
+        plan = pair.attempt.plan
+        first = pair.attempt.parent
+        rewrite = self._rewrites.get(plan.rewrite or "")
+        description = rewrite.description if rewrite else None
+        title = description.title if description else plan.title
+        strategy = description.strategy if description else plan.rationale
+        tags = tags_of(problem, first.source, first.profile)
+        evidence = _evidence(pair, problem)
+        slow, fast = (function_text(s, problem.function) for s in (pair.slow[0], pair.fast[0]))
+        return Experience(
+            id=experience_id(
+                plan.rewrite or title,
+                str(pair.helpful),
+                tags.bottleneck or "",
+                tags.dialect or "",
+                tags.dtype or "",
+                tags.target or "",
+            ),
+            title=title if pair.helpful else f"Avoid here: {title}",
+            text=f"{strategy}\n\n{evidence}",
+            before=description.before if description else "",
+            after=description.after if description else "",
+            ratio=pair.ratio,
+            helpful=pair.helpful,
+            tags=tags,
+            origin=Origin(
+                figures=first.profile.provenance.value,
+                author=self.name,
+                version=__version__,
+                run=run,
+                kernel=problem.function,
+                created=time.time(),
+            ),
+            rewrite=plan.rewrite,
+            slow=slow,
+            fast=fast,
+        )
+
+
+def offline_roles(rewrites: Sequence[Rewrite] | None = None) -> Roles:
+    """All four roles played by the catalogue."""
+    agent = OfflineAgent(rewrites)
+    return Roles(agent, agent, agent, agent)
+
+
+class _LineShares:
+    """What share of a kernel's time the lines of a statement take."""
+
+    def __init__(self, source: str, profile: Profile) -> None:
+        critical = sum(line.critical_ms for line in profile.lines)
+        total = critical or sum(line.busy_ms for line in profile.lines)
+        self._by_line: dict[int, float] = {}
+        for line in profile.lines:
+            cost = line.critical_ms if critical else line.busy_ms
+            if total:
+                self._by_line[line.line] = self._by_line.get(line.line, 0.0) + cost / total
+        self._ends: dict[int, int] = {}
+        try:
+            nodes = list(ast.walk(ast.parse(source)))
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            nodes = []
+        for node in nodes:
+            if isinstance(node, ast.stmt) and node.end_lineno is not None:
+                known = self._ends.get(node.lineno, node.lineno)
+                self._ends[node.lineno] = max(known, node.end_lineno)
+
+    def of(self, line: int) -> float:
+        """Share from 0 to 1 of the statement that begins on ``line``."""
+        end = self._ends.get(line, line)
+        return sum(share for at, share in self._by_line.items() if line <= at <= end)
+
+
+def _score(
+    rewrite: Rewrite,
+    site: Site,
+    profile: Profile,
+    shares: _LineShares,
+    experiences: Sequence[Experience],
+    want: Tags,
+) -> float:
+    bottlenecks = rewrite.description.bottlenecks
+    score = 0.0
+    if profile.bound is not None and profile.bound.value in bottlenecks:
+        score += 1.0 - 0.1 * bottlenecks.index(profile.bound.value)
+    score += 0.6 * shares.of(site.line)
+    score -= 0.15 * site.rank
+    for experience in experiences:
+        if experience.rewrite != rewrite.name:
+            continue
+        likeness = structure_score(experience.tags, want)
+        weight = likeness * experience.win_rate * min(1.0, experience.ratio - 1.0)
+        score += weight if experience.helpful else -weight
+    return score
+
+
+def _mixed(ranked: Sequence[tuple[Rewrite, Site]], count: int) -> list[tuple[Rewrite, Site]]:
+    """The first ``count``, but no more than half of them from one rewrite while others wait."""
+    most = max(1, (count + 1) // 2)
+    used: dict[str, int] = {}
+    first: list[tuple[Rewrite, Site]] = []
+    rest: list[tuple[Rewrite, Site]] = []
+    for rewrite, site in ranked:
+        used[rewrite.name] = used.get(rewrite.name, 0) + 1
+        (first if used[rewrite.name] <= most else rest).append((rewrite, site))
+    return (first + rest)[:count]
+
+
+def _as_plan(
+    rewrite: Rewrite,
+    site: Site,
+    profile: Profile,
+    shares: _LineShares,
+    experiences: Sequence[Experience],
+) -> Plan:
+    reasons = [site.benefit] if site.benefit else []
+    if profile.bound is not None:
+        reasons.append(f"the kernel is bound by {profile.bound.value}")
+    share = shares.of(site.line)
+    if share:
+        reasons.append(f"line {site.line} takes {share:.0%} of the time")
+    drawn = tuple(e.id for e in experiences if e.rewrite == rewrite.name)
+    if drawn:
+        reasons.append(f"{len(drawn)} experience(s) with this strategy")
+    return Plan(
+        title=site.description or rewrite.title,
+        rationale="; ".join(reasons),
+        rewrite=rewrite.name,
+        parameters=dict(site.parameters),
+        line=site.line,
+        experiences=drawn,
+        site=site,
+    )
+
+
+def _with_site(plan: Plan, site: Site) -> Plan:
+    return evolve(
+        plan,
+        title=site.description or plan.title,
+        parameters=dict(site.parameters),
+        line=site.line,
+        site=site,
+    )
+
+
+def _size(plan: Plan) -> int:
+    return _size_of(plan.parameters)
+
+
+def _size_of(parameters: object) -> int:
+    """Product of all positive integers among the parameters: how much a block holds."""
+    product = 1
+    values = list(parameters.values()) if isinstance(parameters, dict) else []
+    while values:
+        value = values.pop()
+        if isinstance(value, bool):
+            continue
+        if isinstance(value, int) and value > 0:
+            product *= value
+        elif isinstance(value, list | tuple):
+            values.extend(value)
+        elif isinstance(value, dict):
+            values.extend(value.values())
+    return product
+
+
+def _is_size_problem(attempt: Attempt) -> bool:
+    """Whether the exact error speaks of memory that overflows or sizes that do not fit."""
+    message = (attempt.error or "").lower()
+    if attempt.failure is not None and attempt.failure.kind is FailureKind.MEMORY:
+        return True
+    return any(word in message for word in (*_TOO_MUCH, *_UNEVEN))
+
+
+def _evidence(pair: Pair, problem: Problem) -> str:
+    slow, fast = pair.slow[1], pair.fast[1]
+    bound = pair.attempt.parent.profile.bound
+    kind = f"{bound.value}-bound " if bound else ""
+    verb = "Made" if pair.helpful else "Leaving it out kept"
+    parts = [
+        f"{verb} a {kind}{widest_float(problem.arguments).short} kernel on "
+        f"{problem.target.name} {pair.ratio:.2f} times faster ({slow.provenance.value})"
+    ]
+    for name, words in _COUNTERS:
+        before, after = slow.counters.get(name), fast.counters.get(name)
+        if before is None or after is None:
+            continue
+        if abs(before - after) > 0.02 * max(before, after):
+            parts.append(f"{words} {_mb(before)} against {_mb(after)}")
+    if slow.issued.total_instructions != fast.issued.total_instructions:
+        parts.append(
+            f"{slow.issued.total_instructions} instructions against "
+            f"{fast.issued.total_instructions}"
+        )
+    return "; ".join(parts) + "."
+
+
+def _mb(size: float) -> str:
+    return f"{size / 1e6:.4g} MB"
