@@ -22,9 +22,7 @@ def t(text: str, strides: tuple[int, ...] | None = None) -> OperandType:
         raise ValueError(text)
     dtype, sizes, buffer, start = match.groups()
     shape = tuple(int(s) for s in sizes.split(","))
-    return OperandType(
-        shape, get_dtype(dtype), Buffer(buffer or "sbuf"), strides, int(start or 0)
-    )
+    return OperandType(shape, get_dtype(dtype), Buffer(buffer or "sbuf"), strides, int(start or 0))
 
 
 def call(dialect: Dialect, name: str, *args: Any, target: str = "trn1", **kwargs: Any) -> Lowered:

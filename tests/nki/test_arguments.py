@@ -49,7 +49,10 @@ READ = [
     ("(f32[2], 3)", TupleSpec((TensorSpec((2,), F32), LiteralSpec(3)))),
     ("(f32[2],)", TupleSpec((TensorSpec((2,), F32),))),
     ("()", TupleSpec(())),
-    ("((1, 2), 'a,b)')", TupleSpec((TupleSpec((LiteralSpec(1), LiteralSpec(2))), LiteralSpec("a,b)")))),
+    (
+        "((1, 2), 'a,b)')",
+        TupleSpec((TupleSpec((LiteralSpec(1), LiteralSpec(2))), LiteralSpec("a,b)"))),
+    ),
     (r"('it\'s, ok', 1)", TupleSpec((LiteralSpec("it's, ok"), LiteralSpec(1)))),
 ]
 

@@ -32,7 +32,9 @@ PUBLISHED = [
     ("transpose_matmul", matmul(4096, 10944, 2048), 9.610311, 80.43),
     (
         "rmsnorm_matmul",
-        Yardstick(4 * 4096 * 1024, 2 * 4096 * 2048 * 1024, 4 * (4096 * 1024 + 1024 * 2048 + 4096 * 2048)),
+        Yardstick(
+            4 * 4096 * 1024, 2 * 4096 * 2048 * 1024, 4 * (4096 * 1024 + 1024 * 2048 + 4096 * 2048)
+        ),
         1.05576,
         68.52,
     ),
@@ -41,7 +43,9 @@ PUBLISHED = [
 
 
 @pytest.mark.parametrize(
-    ("yardstick", "latency_ms", "percent"), [p[1:] for p in PUBLISHED], ids=[p[0] for p in PUBLISHED]
+    ("yardstick", "latency_ms", "percent"),
+    [p[1:] for p in PUBLISHED],
+    ids=[p[0] for p in PUBLISHED],
 )
 def test_published_baselines(yardstick, latency_ms, percent):
     assert percent_of_peak(latency_ms, yardstick, TRN1, F32) == pytest.approx(percent, abs=0.05)

@@ -160,9 +160,7 @@ class TestTensorEngine:
         ],
     )
     def test_columns_and_passes(self, dtype, stationary, moving, columns, passes):
-        work = matmul_work(
-            tensor(dtype, *stationary), tensor(dtype, *moving), is_transpose=False
-        )
+        work = matmul_work(tensor(dtype, *stationary), tensor(dtype, *moving), is_transpose=False)
         assert (work.columns, work.passes) == (columns, passes)
         k, m = stationary
         assert work.flops == 2 * k * m * moving[1]

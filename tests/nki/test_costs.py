@@ -1,0 +1,168 @@
+"""Costs of single instructions against figures worked out by hand."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accelopt_lsp.nki.costs import dma_ns, instruction_cost, tensor_engine_ns
+from accelopt_lsp.nki.operands import Engine
+from accelopt_lsp.nki.targets import get_target
+from accelopt_lsp.nki.work import Work
+from tests.nki.calls import CURRENT, LEGACY, call, t
+
+TRN1, TRN2 = get_target("trn1"), get_target("trn2")
+TILE, PSUM = "f32[128,512]", "f32[128,512]@psum"
+
+
+def busy(dialect, name, *args, target="trn1", **kwargs):
+    """Occupancy in ns of the last instruction of one call."""
+    issue = call(dialect, name, *args, target=target, **kwargs).issues[-1]
+    cost = instruction_cost(issue.op, issue.engine, issue.work, get_target(target))
+    assert cost is not None
+    return cost.busy_ns
+
+
+class TestTensorEngine:
+    def test_fp32_product_takes_four_passes_of_512_columns(self):
+        """512 x 4 / 2.4 GHz; measured at 853 ns."""
+        ns = busy(LEGACY, "nisa.nc_matmul", "f32[128,128]", "f32[128,512]")
+        assert ns == pytest.approx(853.3, abs=0.1)
+
+    def test_bf16_product_takes_one(self):
+        ns = busy(LEGACY, "nisa.nc_matmul", "bf16[128,128]", "bf16[128,512]")
+        assert ns == pytest.approx(213.3, abs=0.1)
+
+    def test_fp32_transpose_of_a_square_takes_213_ns(self):
+        assert busy(LEGACY, "nisa.nc_transpose", "f32[128,128]") == pytest.approx(213.3, abs=0.1)
+
+    def test_rows_of_the_contraction_cost_nothing(self):
+        short = busy(LEGACY, "nisa.nc_matmul", "bf16[1,128]", "bf16[1,512]")
+        assert short == busy(LEGACY, "nisa.nc_matmul", "bf16[128,128]", "bf16[128,512]")
+
+    def test_published_transpose_matmul_floor(self):
+        """10,944 fp32 products bound the best published transpose_matmul, 9.356 ms."""
+        work = Work(partitions=128, elements=512, columns=512, passes=4)
+        total = 10_944 * tensor_engine_ns(work, TRN1) / 1e6
+        assert total == pytest.approx(9.356, rel=0.003)
+
+
+class TestVectorEngine:
+    """1.12 GHz on Trainium 1, 15 ns to issue, 96 ns more for two inputs in SBUF."""
+
+    def test_one_input(self):
+        ns = busy(LEGACY, "nisa.tensor_scalar", TILE, "maximum", 0.0)
+        assert ns == pytest.approx(512 / 1.12 + 15)
+
+    def test_two_fp32_inputs_in_sbuf_take_two_cycles_an_element(self):
+        ns = busy(LEGACY, "nl.add", TILE, TILE)
+        assert ns == pytest.approx(2 * 512 / 1.12 + 15 + 96)
+
+    def test_one_input_in_psum_takes_one_cycle(self):
+        ns = busy(CURRENT, "nisa.tensor_tensor", TILE, TILE, PSUM, "add")
+        assert ns == pytest.approx(512 / 1.12 + 15)
+
+    def test_two_bf16_inputs_take_one_cycle(self):
+        ns = busy(LEGACY, "nl.add", "bf16[128,512]", "bf16[128,512]")
+        assert ns == pytest.approx(512 / 1.12 + 15 + 96)
+
+    def test_a_scan_takes_two_cycles(self):
+        ns = busy(LEGACY, "nisa.tensor_tensor_scan", TILE, TILE, 0.0, "multiply", "add")
+        assert ns == pytest.approx(2 * 512 / 1.12 + 15 + 96)
+
+    def test_a_small_tile_takes_the_least_time(self):
+        """64 cycles, however few the elements."""
+        ns = busy(LEGACY, "nisa.reciprocal", "f32[128,1]")
+        assert ns == pytest.approx(64 / 1.12 + 15)
+
+    def test_reciprocal_takes_2_3_cycles(self):
+        assert busy(LEGACY, "nisa.reciprocal", TILE) == pytest.approx(2.3 * 512 / 1.12 + 15)
+
+    def test_a_reduction_costs_its_input(self):
+        assert busy(LEGACY, "nl.sum", TILE, 1) == pytest.approx(512 / 1.12 + 15)
+
+    @pytest.mark.parametrize(
+        ("dst", "src", "strides", "speedup"),
+        [
+            ("bf16[128,512]", "bf16[128,512]", None, 4),
+            ("bf16[128,512]", "bf16[128,512]", (0, 2), 2),
+            ("bf16[128,512]", "bf16[128,512]@psum", None, 2),
+            ("f32[128,512]", "bf16[128,512]", None, 1),
+        ],
+    )
+    def test_performance_modes_of_trainium_2(self, dst, src, strides, speedup):
+        """16-bit tiles run 4x in SBUF when contiguous, 2x otherwise or with one in PSUM."""
+        ns = busy(CURRENT, "nisa.tensor_copy", t(dst), t(src, strides), target="trn2")
+        assert ns == pytest.approx(512 / speedup / 0.96 + 15)
+
+    def test_trainium_1_has_no_performance_modes(self):
+        ns = busy(CURRENT, "nisa.tensor_copy", "bf16[128,512]", "bf16[128,512]")
+        assert ns == pytest.approx(512 / 1.12 + 15)
+
+
+class TestScalarEngine:
+    def test_from_sbuf_and_from_psum(self):
+        assert busy(LEGACY, "nl.exp", TILE) == pytest.approx(512 / 1.4 + 35)
+        assert busy(LEGACY, "nl.copy", PSUM) == pytest.approx(512 / 1.4 + 10)
+
+    def test_reading_a_sum_out_takes_64_cycles_more(self):
+        issue = call(LEGACY, "nl.softmax", TILE, 1).issues[1]
+        assert issue.op == "activation"
+        cost = instruction_cost("activation", Engine.SCALAR, issue.work, TRN1)
+        assert cost is not None
+        assert cost.busy_ns == pytest.approx((512 + 64) / 1.4 + 35)
+
+
+class TestGpSimd:
+    def test_150_cycles_to_start(self):
+        ns = busy(CURRENT, "nisa.tensor_tensor", TILE, TILE, TILE, "add", engine="gpsimd")
+        assert ns == pytest.approx((150 + 2 * 512) / 1.4)
+
+
+class TestDma:
+    def test_rows_of_a_tile_over_sixteen_engines(self):
+        """128 rows of 2 KiB: 8 descriptors an engine, each 25 ns and 2048 B at 18.6 B/ns."""
+        ns = busy(LEGACY, "nl.load", TILE.replace("]", "]@hbm"))
+        assert ns == pytest.approx(8 * (25 + 2048 / 18.6))
+
+    def test_descriptors_below_512_bytes(self):
+        ns = busy(LEGACY, "nl.load", "bf16[128,128]@hbm")
+        assert ns == pytest.approx(8 * (18 + 256 / 18.6))
+
+    def test_large_rows_reach_the_measured_rate(self):
+        """8 KiB rows move at about 280 GB/s, strided single elements at a small share of it."""
+        wide = call(LEGACY, "nl.load", "f32[128,2048]@hbm").issues[0].work.dma
+        assert wide is not None
+        rate = wide.read_bytes / dma_ns(wide, TRN1)
+        assert 250 < rate < 298
+        strided = call(LEGACY, "nl.load", t("f32[128,64]@hbm", (256, 2))).issues[0].work.dma
+        assert strided is not None
+        assert strided.read_bytes / dma_ns(strided, TRN1) < 0.02 * rate
+
+    def test_completion_is_latency_and_occupies_nothing(self):
+        issue = call(LEGACY, "nl.load", "f32[128,512]@hbm").issues[0]
+        cost = instruction_cost(issue.op, issue.engine, issue.work, TRN1)
+        assert cost is not None
+        assert cost.latency_ns == 2000
+
+
+def test_an_instruction_without_a_formula_has_no_cost():
+    work = Work(partitions=128, elements=512)
+    assert instruction_cost("not in the table", Engine.VECTOR, work, TRN1) is None
+
+
+@given(st.integers(1, 4096), st.integers(1, 4096))
+def test_more_elements_never_take_less_time(first, second):
+    few, many = sorted((first, second))
+    for name in ("nl.exp", "nl.square", "nl.reciprocal"):
+        assert busy(LEGACY, name, f"f32[128,{few}]") <= busy(LEGACY, name, f"f32[128,{many}]")
+
+
+@pytest.mark.parametrize("target", ["trn1", "trn2", "trn3"])
+@pytest.mark.parametrize("engine", ["vector", "gpsimd"])
+def test_every_generation_gives_a_cost(target, engine):
+    for args in ([TILE, TILE], [TILE, PSUM]):
+        if engine == "gpsimd" and PSUM in args:
+            continue
+        assert busy(CURRENT, "nisa.tensor_copy", *args, engine=engine, target=target) > 0
