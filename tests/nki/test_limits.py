@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +16,7 @@ from tests.nki.calls import CURRENT, LEGACY, call, codes, t
 TILE, COLUMN, PSUM = "f32[128,512]", "f32[128,1]", "f32[128,512]@psum"
 
 # (code, dialect, call, broken arguments, sound arguments, keywords)
-LIMITS = [
+LIMITS: list[tuple[Any, ...]] = [
     ("R023", CURRENT, "nisa.reciprocal", ["f32[129,8]", "f32[129,8]"], ["f32[128,8]", "f32[128,8]"], {}),
     ("R023", LEGACY, "nl.exp", ["f32[256,512]"], ["f32[128,512]"], {}),
     ("R023", LEGACY, "nl.load", ["f32[4096,16]@hbm"], ["f32[128,16]@hbm"], {}),

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,7 +22,7 @@ F32, BF16 = get_dtype("f32"), get_dtype("bf16")
 TILE = "f32[128,512]"
 
 # (dialect, call, arguments, keywords, issued instructions, result)
-CALLS = [
+CALLS: list[tuple[Any, ...]] = [
     # nki.isa, one to one: legacy returns a tile, current writes dst and returns nothing
     (LEGACY, "nisa.nc_matmul", ["bf16[128,128]", "bf16[128,512]"], {}, ["nc_matmul@tensor"], "f32[128,512]@psum"),
     (CURRENT, "nisa.nc_matmul", ["f32[128,512]@psum", "bf16[128,128]", "bf16[128,512]"], {}, ["nc_matmul@tensor"], None),
