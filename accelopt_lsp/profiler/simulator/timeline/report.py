@@ -1,0 +1,78 @@
+"""From a schedule to the ``Profile`` that all backends share."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from accelopt_lsp.nki.dtypes import DType
+from accelopt_lsp.nki.issued import count_issued
+from accelopt_lsp.nki.peak import Yardstick, percent_of_peak
+from accelopt_lsp.nki.profile import Profile, Provenance
+from accelopt_lsp.nki.targets import Target
+from accelopt_lsp.profiler.simulator.timeline.attribution import bound_of, line_profiles
+from accelopt_lsp.profiler.simulator.timeline.counters import counters
+from accelopt_lsp.profiler.simulator.timeline.schedule import Schedule
+from accelopt_lsp.profiler.simulator.timeline.uncertainty import interval
+from accelopt_lsp.profiler.simulator.timeline.yardstick import COMPULSORY, compulsory
+from accelopt_lsp.profiler.simulator.trace import Trace
+
+
+def profile_from(
+    schedule: Schedule,
+    trace: Trace,
+    *,
+    kernel: str,
+    target: Target,
+    backend: str = "simulator",
+    yardstick: tuple[Yardstick, DType, str] | None = None,
+    correct: bool | None = None,
+    max_relative_error: float | None = None,
+    reference: str | None = None,
+    notes: tuple[str, ...] = (),
+) -> Profile:
+    """The profile of one simulated run.
+
+    Args:
+        schedule: what :func:`simulate` returned for ``trace``.
+        trace: the issued instructions.
+        kernel: qualified name of the function.
+        target: hardware generation.
+        backend: name for the report.
+        yardstick: what percent of peak is taken against, its data type and the name of the
+            basis; by default the compulsory work of the trace.
+        correct, max_relative_error, reference: outcome of the verification.
+        notes: further remarks.
+    """
+    unknown = tuple(sorted(schedule.unknown))
+    latency_ns = None if unknown or not len(trace) else schedule.latency_ns
+    latency_ms = None if latency_ns is None else latency_ns * 1e-6
+    bound = bound_of(schedule)
+    needed, dtype, basis = yardstick or (*compulsory(trace), COMPULSORY)
+    percent = None
+    if latency_ms:
+        percent = percent_of_peak(latency_ms, needed, target, dtype)
+    counts = Counter(code for code, _ in trace.records)
+    return Profile(
+        kernel=kernel,
+        target=target.name,
+        backend=backend,
+        provenance=Provenance.SIMULATED,
+        latency_ms=latency_ms,
+        uncertainty=None
+        if latency_ms is None
+        else interval(latency_ms, target=target.name, dialect=trace.dialect, bound=bound),
+        bound=bound,
+        percent_of_peak=percent,
+        percent_of_peak_basis=None if percent is None else basis,
+        correct=correct,
+        max_relative_error=max_relative_error,
+        reference=reference,
+        unknown_instructions=unknown,
+        issued=count_issued(
+            ((trace.templates[code].issue, count) for code, count in counts.items()), target
+        ),
+        counters=counters(schedule, latency_ns),
+        engine_busy_ms={name: ns * 1e-6 for name, ns in schedule.engine_busy_ns.items()},
+        lines=line_profiles(schedule),
+        notes=(*schedule.notes, *notes),
+    )

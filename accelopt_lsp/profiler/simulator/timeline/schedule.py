@@ -1,0 +1,127 @@
+"""``simulate``: passes over the issued stream, then the event loop."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from attrs import define, field
+
+from accelopt_lsp.nki.operands import Buffer
+from accelopt_lsp.nki.targets import Target
+from accelopt_lsp.profiler.simulator.timeline.dependencies import dependencies
+from accelopt_lsp.profiler.simulator.timeline.liveness import (
+    lifetimes,
+    live_peak,
+    sbuf_capacity,
+)
+from accelopt_lsp.profiler.simulator.timeline.merging import merge
+from accelopt_lsp.profiler.simulator.timeline.policy import POLICIES, Policy
+from accelopt_lsp.profiler.simulator.timeline.scheduler import Times, schedule
+from accelopt_lsp.profiler.simulator.timeline.slots import assign_slots
+from accelopt_lsp.profiler.simulator.timeline.spills import spill
+from accelopt_lsp.profiler.simulator.timeline.stream import COMPUTE_QUEUES, Stream, stream_of
+from accelopt_lsp.profiler.simulator.trace import Trace
+
+
+@define(slots=True)
+class Schedule:
+    """One simulated run.
+
+    Attributes:
+        target: hardware generation.
+        stream: executed instructions.
+        times: when each of them ran, in ns.
+        merged: issued instructions that the compiler does only once and therefore dropped.
+        spill_save_bytes, spill_reload_bytes: spill traffic in bytes.
+        sbuf_peak_bytes: largest number of bytes per partition alive at once, before spilling.
+        psum_overflows: tiles that found all PSUM banks in use.
+        unknown: instructions without a cost, with their number.
+        engine_busy_ns: occupied time by engine; ``dma`` counts the transfers as if each used
+            all DMA engines.
+        notes: remarks for people.
+    """
+
+    target: Target
+    stream: Stream
+    times: Times
+    merged: int = 0
+    spill_save_bytes: int = 0
+    spill_reload_bytes: int = 0
+    sbuf_peak_bytes: int = 0
+    psum_overflows: int = 0
+    unknown: dict[str, int] = field(factory=dict)
+    engine_busy_ns: dict[str, float] = field(factory=dict)
+    notes: list[str] = field(factory=list)
+
+    @property
+    def latency_ns(self) -> float:
+        """From the launch to the end of the last transfer, whether or not costs are known."""
+        return self.times.finish
+
+
+def simulate(trace: Trace, target: Target) -> Schedule:
+    """Schedule a trace on one NeuronCore of ``target`` by its dialect's policy.
+
+    Never raises on odd traces: what has no known cost takes no time and is listed in
+    :attr:`Schedule.unknown`.
+    """
+    return simulate_with(trace, target, POLICIES[trace.dialect])
+
+
+def simulate_with(trace: Trace, target: Target, policy: Policy) -> Schedule:
+    """As :func:`simulate`, under a given policy."""
+    stream = stream_of(trace, target)
+    merged = 0
+    if policy.merges:
+        result = merge(stream)
+        stream, merged = result.stream, result.dropped
+    lives = lifetimes(stream)
+    peak = live_peak(stream, lives, Buffer.SBUF)
+    notes: list[str] = []
+    saved = reloaded = 0
+    capacity = sbuf_capacity(target)
+    if peak > capacity:
+        spilled = spill(stream, capacity, target)
+        stream, saved, reloaded = spilled.stream, spilled.saved_bytes, spilled.reloaded_bytes
+        lives = lifetimes(stream)
+        if spilled.overflows:
+            notes.append("a single instruction needs more SBUF than there is")
+    slots = assign_slots(stream, lives, policy, target)
+    if slots.overflows:
+        notes.append(f"{slots.overflows} PSUM tiles found all banks in use")
+    edges = dependencies(stream, slots, policy.window)
+    times = schedule(stream, edges, policy.window, target)
+    return Schedule(
+        target=target,
+        stream=stream,
+        times=times,
+        merged=merged,
+        spill_save_bytes=saved,
+        spill_reload_bytes=reloaded,
+        sbuf_peak_bytes=peak,
+        psum_overflows=slots.overflows,
+        unknown=_unknown(stream),
+        engine_busy_ns=_busy(stream, target),
+        notes=notes,
+    )
+
+
+def _unknown(stream: Stream) -> dict[str, int]:
+    counts = Counter(stream.codes)
+    found: dict[str, int] = {}
+    for code, count in counts.items():
+        op = stream.ops[code]
+        if op.unknown:
+            found[op.name] = found.get(op.name, 0) + count
+    return found
+
+
+def _busy(stream: Stream, target: Target) -> dict[str, float]:
+    """Occupied time by engine. Triggering stores takes GpSimd's time."""
+    engines = target["dma_engines"]
+    busy = dict.fromkeys(("tensor", "vector", "scalar", "gpsimd", "dma"), 0.0)
+    for code, count in Counter(stream.codes).items():
+        op = stream.ops[code]
+        share = op.engines / engines if op.queue >= COMPUTE_QUEUES else 1.0
+        busy[op.engine_name] += count * op.busy_ns * share
+    return busy
