@@ -1,4 +1,4 @@
-"""What a kernel must pass before it is offered: correct, no less precise, not too good to be true."""
+"""What a kernel must pass before it is offered: right, no less precise, not too good."""
 
 from __future__ import annotations
 
@@ -290,7 +290,7 @@ class _Types:
 
 def _named_dtypes(tree: ast.AST) -> Iterator[str]:
     for node in ast.walk(tree):
-        name = None
+        name: object = None
         if isinstance(node, ast.Attribute):
             name = node.attr
         elif isinstance(node, ast.keyword) and isinstance(node.value, ast.Constant):

@@ -132,6 +132,7 @@ class Draft:
 class Verdict(StrEnum):
     """What became of an attempt."""
 
+    DRAFTED = "drafted"
     TRACED = "traced"
     VERIFIED = "verified"
     INCORRECT = "incorrect"
@@ -162,7 +163,7 @@ class Attempt:
     plan: Plan
     source: str | None
     fingerprint: str = ""
-    verdict: Verdict = Verdict.FAILED
+    verdict: Verdict = Verdict.DRAFTED
     profile: Profile | None = None
     failure: Failure | None = None
     error: str | None = None

@@ -1,0 +1,138 @@
+"""From pairs to experiences: what a run gives to the memory and to its own record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from attrs import evolve
+
+from accelopt_lsp.agents.database import DatabaseProblem
+from accelopt_lsp.agents.memory import OptimizationMemory
+from accelopt_lsp.agents.roles import (
+    Attempt,
+    Candidate,
+    Experience,
+    Pair,
+    Plan,
+    Problem,
+    Summarizer,
+)
+from accelopt_lsp.agents.store import RunStore
+
+
+class Lessons:
+    """Where a search leaves plans, beams and experiences.
+
+    What cannot be given to the memory (locked by another process, say) stays in the run store
+    and is given to it by a later run, so nothing is lost silently.
+
+    Args:
+        memory: optimization memory; None learns for this run only.
+        store: run store; None keeps no record.
+        run: id of the run.
+        initial: experiences given to the planner at the start.
+    """
+
+    def __init__(
+        self,
+        memory: OptimizationMemory | None = None,
+        store: RunStore | None = None,
+        run: str = "",
+        initial: Sequence[Experience] = (),
+    ) -> None:
+        self.initial = tuple(initial)
+        self.notes: list[str] = []
+        self._memory = memory
+        self._store = store
+        self._run = run
+        self._helpful = {e.id: e.helpful for e in initial}
+
+    def plans(self, iteration: int, candidate: Candidate, plans: Sequence[Plan]) -> None:
+        """Keep the plans for one candidate."""
+        if self._store is not None:
+            self._store.record_plans(self._run, iteration, candidate.id, plans)
+
+    async def learn(
+        self, problem: Problem, summarizer: Summarizer, pairs: Iterable[Pair]
+    ) -> list[Experience]:
+        """Experiences of an iteration, stored and remembered."""
+        learned: list[Experience] = []
+        for pair in pairs:
+            try:
+                experience = await summarizer.summarize(problem, pair, run=self._run)
+            except Exception as error:
+                self.notes.append(f"summarizer: {type(error).__name__}: {error}")
+                continue
+            key = f"{self._run}/{pair.attempt.id}"
+            if self._store is not None:
+                self._store.record_experience(self._run, pair.attempt.id, experience)
+            kept = self._remember(experience, key)
+            if kept is not None:
+                experience = evolve(experience, id=kept)
+                if self._store is not None:
+                    self._store.mark_remembered(self._run, pair.attempt.id)
+            self._helpful[experience.id] = experience.helpful
+            learned.append(experience)
+        return learned
+
+    def _remember(self, experience: Experience, key: str) -> str | None:
+        if self._memory is None:
+            return None
+        try:
+            return self._memory.add(experience, key)
+        except DatabaseProblem as problem:
+            self._note(f"{problem}; what was learned is kept with run {self._run}")
+            return None
+
+    def iteration(
+        self,
+        iteration: int,
+        attempts: Sequence[Attempt],
+        beam: Sequence[Candidate],
+        threshold: float,
+    ) -> None:
+        """Keep an iteration's outcome and count wins and losses of what its plans drew on."""
+        if self._store is not None:
+            self._store.record_iteration(
+                self._run, iteration, attempts, [(c.id, c.latency_ms) for c in beam]
+            )
+        best: dict[tuple[int, ...], Attempt] = {}
+        for attempt in attempts:
+            place = attempt.order[:3]
+            known = best.get(place)
+            if known is None or (attempt.speedup or 0.0) > (known.speedup or 0.0):
+                best[place] = attempt
+        for place, attempt in sorted(best.items()):
+            self._count(place, attempt, threshold)
+
+    def _count(self, place: tuple[int, ...], attempt: Attempt, threshold: float) -> None:
+        if self._memory is None or not attempt.plan.experiences:
+            return
+        improved = (attempt.speedup or 0.0) > threshold
+        for helpful in (True, False):
+            names = [n for n in attempt.plan.experiences if self._helpful.get(n, True) is helpful]
+            if not names:
+                continue
+            key = f"{self._run}/{'.'.join(map(str, place))}/{'use' if helpful else 'avoid'}"
+            try:
+                self._memory.record_use(names, won=improved is helpful, key=key)
+            except DatabaseProblem as problem:
+                self._note(str(problem))
+
+    def _note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
+
+
+def flush_pending(memory: OptimizationMemory, store: RunStore, note: Callable[[str], None]) -> int:
+    """Give the memory what earlier runs could not; gives how many experiences that were."""
+    count = 0
+    for run, key, experience in store.pending_experiences():
+        try:
+            memory.add(experience, f"{run}/{key}")
+        except DatabaseProblem as problem:
+            note(str(problem))
+            break
+        store.mark_remembered(run, key)
+        count += 1
+    return count

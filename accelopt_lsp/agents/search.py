@@ -1,0 +1,619 @@
+"""Beam search over kernels, as in AccelOpt, with every choice a parameter.
+
+Per iteration, for each candidate of the beam, the planner writes plans, the executor carries
+each out several times, the fixer may repair what failed. Attempts are traced first; only those
+that would enter the beam or the memory are verified. The result depends on the roles, the
+profiler, the settings and the seed, never on which evaluation finishes first: every phase
+waits for all of its evaluations, and ties are broken by a candidate's place in the search.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from attrs import asdict, evolve, field, frozen
+
+from accelopt_lsp.agents.evaluate import Evaluator, OutOfEvaluations
+from accelopt_lsp.agents.gates import Gates
+from accelopt_lsp.agents.learning import Lessons
+from accelopt_lsp.agents.normalise import fingerprint
+from accelopt_lsp.agents.roles import (
+    Attempt,
+    Candidate,
+    Draft,
+    Experience,
+    Pair,
+    Plan,
+    Problem,
+    Roles,
+    Verdict,
+)
+from accelopt_lsp.nki.profile import Profile
+from accelopt_lsp.profiler.base import VERIFICATION_SEEDS, Failure
+
+
+@frozen(slots=True)
+class SearchSettings:
+    """Every choice of a search. The defaults suit the offline roles on one machine.
+
+    Attributes:
+        beam: candidates kept (B).
+        plans: plans for each candidate in an iteration (N).
+        attempts: tries at each plan (K).
+        iterations: iterations (T).
+        fix_rounds: rounds of repair of a failed attempt (F).
+        top_k: pairs an iteration may add to the memory; at most half of them speed-ups.
+        exp_n: experiences shown to the planner.
+        fast_threshold: a speed-up over this becomes a pair.
+        slow_threshold: a speed-up below this becomes a pair of what to avoid.
+        seed: makes a run repeatable.
+        budget_seconds: time for the search; the final verification comes on top.
+        max_evaluations: evaluations of the search; None for no limit.
+        concurrency: evaluations at once.
+        patience: iterations without improvement after which the search stops.
+        floor_margin: share above the attainable floor at which it stops.
+        min_improvement: gain over the best so far that counts as an improvement.
+        verify_seeds: inputs for attempts that would enter beam or memory.
+        final_seeds: inputs for the result.
+        memory_policy: ``retrieval`` (what fits), ``queue`` (the latest) or ``none``.
+        failure_share: largest share of experiences of what to avoid.
+        allow_lower_precision: narrower types than the baseline's are accepted.
+    """
+
+    beam: int = 3
+    plans: int = 6
+    attempts: int = 1
+    iterations: int = 6
+    fix_rounds: int = 2
+    top_k: int = 8
+    exp_n: int = 16
+    fast_threshold: float = 1.04
+    slow_threshold: float = 1 / 1.15
+    seed: int = 0
+    budget_seconds: float | None = 300.0
+    max_evaluations: int | None = None
+    concurrency: int = 2
+    patience: int = 2
+    floor_margin: float = 0.01
+    min_improvement: float = 0.001
+    verify_seeds: tuple[int, ...] = (0,)
+    final_seeds: tuple[int, ...] = VERIFICATION_SEEDS
+    memory_policy: str = "retrieval"
+    failure_share: float = 0.25
+    allow_lower_precision: bool = False
+
+    def __attrs_post_init__(self) -> None:
+        for name in ("beam", "plans", "attempts", "concurrency", "patience"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1")
+        for name in ("iterations", "fix_rounds", "top_k", "exp_n"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} must not be negative")
+        if self.memory_policy not in ("retrieval", "queue", "none"):
+            raise ValueError("memory_policy must be retrieval, queue or none")
+
+    @classmethod
+    def published(cls) -> SearchSettings:
+        """The setting of the AccelOpt paper (MLSys 2026)."""
+        return cls(
+            beam=6,
+            plans=12,
+            attempts=2,
+            iterations=16,
+            top_k=8,
+            exp_n=16,
+            budget_seconds=None,
+            patience=16,
+            memory_policy="queue",
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@frozen(slots=True)
+class SearchEvent:
+    """Progress for people and for editors.
+
+    Attributes:
+        iteration: from 1; 0 before the first.
+        iterations: how many there may be.
+        evaluations: finished evaluations.
+        baseline_ms, best_ms: latencies so far.
+        message: what is being tried.
+        fraction: share of the search that is done, as far as one can tell.
+    """
+
+    iteration: int
+    iterations: int
+    evaluations: int
+    baseline_ms: float
+    best_ms: float
+    message: str
+    fraction: float
+
+    @property
+    def speedup(self) -> float:
+        return self.baseline_ms / self.best_ms
+
+
+@frozen(slots=True)
+class SearchResult:
+    """What a search found.
+
+    Attributes:
+        best: fastest candidate that passed the final verification; the baseline if none did.
+        verified: ``best`` is not the baseline and passed on all final seeds.
+        beam: final beam.
+        iterations: iterations carried out.
+        evaluations, reused: evaluations in all, and those a resumed run found in the store.
+        stopped: why the search ended.
+        attempts: every attempt with what became of it.
+        notes: remarks for people.
+    """
+
+    best: Candidate
+    verified: bool
+    beam: tuple[Candidate, ...]
+    iterations: int
+    evaluations: int
+    reused: int
+    stopped: str
+    attempts: tuple[Attempt, ...] = field(repr=False, default=())
+    notes: tuple[str, ...] = ()
+
+
+Listener = Callable[[SearchEvent], None]
+
+
+class BeamSearch:
+    """One search.
+
+    Args:
+        roles: planner, executor, fixer, summarizer.
+        evaluator: runs attempts and stores what comes of them.
+        gates: what an attempt must pass besides being fast.
+        settings: every choice.
+        lessons: where pairs become experiences.
+        listener: told about progress.
+    """
+
+    def __init__(
+        self,
+        roles: Roles,
+        evaluator: Evaluator,
+        gates: Gates,
+        settings: SearchSettings,
+        lessons: Lessons | None = None,
+        listener: Listener | None = None,
+    ) -> None:
+        self._roles = roles
+        self._evaluator = evaluator
+        self._gates = gates
+        self._settings = settings
+        self._lessons = lessons or Lessons()
+        self._listener = listener
+        self._seen: dict[str, str] = {}
+        self._tried: dict[str, list[Plan]] = {}
+        self._attempts: dict[tuple[int, ...], Attempt] = {}
+        self._verified: dict[tuple[int, ...], Candidate] = {}
+        self._iteration = 0
+        self._learned = 0
+        self._message = ""
+        self._out_of_plans = False
+        self._notes: list[str] = []
+
+    async def run(self, problem: Problem) -> SearchResult:
+        """Search until the floor, the patience or the budget is reached, then verify.
+
+        Cancelling the task stops at once; everything evaluated is in the store.
+        """
+        settings = self._settings
+        baseline = Candidate((), problem.text, problem.profile, fingerprint(problem.text))
+        self._seen[baseline.fingerprint] = baseline.id
+        self._verified[()] = baseline
+        self._baseline = baseline
+        self._evaluator.on_finished = self._tell
+        shown = 0 if settings.memory_policy == "none" else settings.exp_n
+        experiences: deque[Experience] = deque(self._lessons.initial[:shown], maxlen=shown)
+        beam = [baseline]
+        stopped = "all iterations done"
+        idle = 0
+        deadline = None
+        if settings.budget_seconds is not None:
+            deadline = asyncio.get_running_loop().time() + settings.budget_seconds
+        try:
+            async with asyncio.timeout_at(deadline):
+                if self._at_floor(baseline):
+                    return self._result(baseline, beam, "the baseline is at the static floor")
+                for iteration in range(1, settings.iterations + 1):
+                    self._iteration = iteration
+                    before = beam[0].latency_ms
+                    beam = await self._iterate(problem, beam, experiences)
+                    gained = beam[0].latency_ms < before * (1 - settings.min_improvement)
+                    idle = 0 if gained else idle + 1
+                    if self._at_floor(beam[0]):
+                        stopped = "the static floor is reached"
+                        break
+                    if self._out_of_plans:
+                        stopped = "the planner has nothing left to try"
+                        break
+                    if idle >= settings.patience:
+                        stopped = f"nothing improved for {idle} iteration(s)"
+                        break
+                    if self._evaluator.exhausted:
+                        stopped = "the limit on evaluations is reached"
+                        break
+        except TimeoutError:
+            stopped = f"the budget of {settings.budget_seconds:g} s is used up"
+            self._lessons.iteration(self._iteration, self._current(), beam, settings.fast_threshold)
+        best = await self._final(problem)
+        await self._learn_from(problem, best)
+        return self._result(best, beam, stopped)
+
+    def _result(self, best: Candidate, beam: Sequence[Candidate], stopped: str) -> SearchResult:
+        return SearchResult(
+            best=best,
+            verified=best is not self._baseline,
+            beam=tuple(beam),
+            iterations=self._iteration,
+            evaluations=self._evaluator.finished,
+            reused=self._evaluator.reused,
+            stopped=stopped,
+            attempts=tuple(a for _, a in sorted(self._attempts.items())),
+            notes=(*self._notes, *self._lessons.notes),
+        )
+
+    # -- one iteration ----------------------------------------------------------------
+
+    async def _iterate(
+        self, problem: Problem, beam: list[Candidate], experiences: deque[Experience]
+    ) -> list[Candidate]:
+        iteration = self._iteration
+        planned = await _gather(
+            self._plan(problem, candidate, tuple(experiences)) for candidate in beam
+        )
+        orders: list[tuple[tuple[int, ...], Candidate, Plan]] = []
+        self._out_of_plans = not any(planned)
+        for place, (candidate, plans) in enumerate(zip(beam, planned, strict=True)):
+            self._tried.setdefault(candidate.fingerprint, []).extend(plans)
+            self._lessons.plans(iteration, candidate, plans)
+            for position, plan in enumerate(plans):
+                for attempt in range(self._settings.attempts):
+                    orders.append(((iteration, place, position, attempt, 0), candidate, plan))
+        drafts = await _gather(
+            self._execute(problem, candidate, plan, order) for order, candidate, plan in orders
+        )
+        for (order, candidate, plan), draft in zip(orders, drafts, strict=True):
+            self._record(_drafted(order, candidate, plan, draft))
+        await self._settle(problem, [order for order, _, _ in orders])
+        chosen = await self._select(problem, beam)
+        if self._settings.memory_policy != "none":
+            pairs = await self._pairs(problem)
+            learned = await self._lessons.learn(problem, self._roles.summarizer, pairs)
+            experiences.extend(learned)
+        self._learned = iteration
+        self._lessons.iteration(iteration, self._current(), chosen, self._settings.fast_threshold)
+        self._tell(f"iteration {iteration}: best {chosen[0].latency_ms:.4g} ms")
+        return chosen
+
+    async def _plan(
+        self, problem: Problem, candidate: Candidate, experiences: Sequence[Experience]
+    ) -> Sequence[Plan]:
+        tried = tuple(self._tried.get(candidate.fingerprint, ()))
+        try:
+            plans = await self._roles.planner.plan(
+                problem,
+                candidate,
+                experiences,
+                self._settings.plans,
+                seed=self._settings.seed,
+                tried=tried,
+            )
+        except Exception as error:
+            self._notes.append(f"planner: {type(error).__name__}: {error}")
+            return ()
+        return tuple(plans)[: self._settings.plans]
+
+    async def _execute(
+        self, problem: Problem, candidate: Candidate, plan: Plan, order: tuple[int, ...]
+    ) -> Draft:
+        try:
+            return await self._roles.executor.execute(
+                problem, candidate, plan, variant=order[3], seed=self._settings.seed
+            )
+        except Exception as error:
+            return Draft(None, f"executor: {type(error).__name__}: {error}")
+
+    async def _settle(self, problem: Problem, orders: Sequence[tuple[int, ...]]) -> None:
+        """Trace drafts, and repair what fails, until nothing is left to do."""
+        while orders:
+            fresh = [self._attempts[order] for order in orders]
+            unique = [a for a in fresh if a.source is not None and self._is_new(a)]
+            traced = await _gather(self._trace(attempt) for attempt in unique)
+            for attempt in traced:
+                self._record(attempt)
+            failed = [
+                a
+                for a in (self._attempts[order] for order in orders)
+                if a.verdict in (Verdict.FAILED, Verdict.REFUSED, Verdict.NOT_WRITTEN)
+            ]
+            orders = await self._repair(problem, failed)
+
+    def _is_new(self, attempt: Attempt) -> bool:
+        twin = self._seen.setdefault(attempt.fingerprint, attempt.id)
+        if twin == attempt.id:
+            return True
+        self._record(evolve(attempt, verdict=Verdict.DUPLICATE, error=f"the same as {twin}"))
+        return False
+
+    async def _trace(self, attempt: Attempt) -> Attempt:
+        assert attempt.source is not None
+        self._tell(attempt.plan.title)
+        try:
+            outcome = await self._evaluator.evaluate(attempt.source)
+        except OutOfEvaluations:
+            return evolve(attempt, verdict=Verdict.NOT_WRITTEN, source=None, error="not evaluated")
+        if isinstance(outcome, Failure):
+            return evolve(
+                attempt, verdict=Verdict.FAILED, failure=outcome, error=_sentence(outcome)
+            )
+        findings = self._gates.findings(attempt.source, outcome)
+        if findings:
+            return evolve(
+                attempt,
+                verdict=Verdict.REFUSED,
+                profile=outcome,
+                error="; ".join(f.message for f in findings),
+            )
+        return evolve(attempt, verdict=Verdict.TRACED, profile=outcome, error=None)
+
+    async def _repair(self, problem: Problem, failed: Sequence[Attempt]) -> list[tuple[int, ...]]:
+        """Drafts of the fixer for attempts that have rounds left; gives their orders."""
+        open_ = [
+            a
+            for a in failed
+            if a.order[4] < self._settings.fix_rounds and not self._evaluator.exhausted
+        ]
+        drafts = await _gather(self._fix(problem, attempt) for attempt in open_)
+        orders = []
+        for attempt, draft in zip(open_, drafts, strict=True):
+            if draft is None or draft.source is None:
+                continue
+            order = (*attempt.order[:4], attempt.order[4] + 1)
+            self._record(_drafted(order, attempt.parent, attempt.plan, draft))
+            orders.append(order)
+        return orders
+
+    async def _fix(self, problem: Problem, attempt: Attempt) -> Draft | None:
+        try:
+            return await self._roles.fixer.fix(problem, attempt, seed=self._settings.seed)
+        except Exception as error:
+            self._notes.append(f"fixer: {type(error).__name__}: {error}")
+            return None
+
+    # -- selection --------------------------------------------------------------------
+
+    async def _select(self, problem: Problem, beam: Sequence[Candidate]) -> list[Candidate]:
+        """The best B of the beam and of each plan's best attempt, all of them verified."""
+        while True:
+            contenders: list[Candidate | Attempt] = [*beam, *self._best_of_plans()]
+            ranked = sorted(contenders, key=lambda c: (c.latency_ms or 0.0, c.order))
+            top = ranked[: self._settings.beam]
+            unverified = [a for a in top if isinstance(a, Attempt) and a.verdict is Verdict.TRACED]
+            if not unverified:
+                return [c if isinstance(c, Candidate) else self._verified[c.order] for c in top]
+            await self._verify(problem, unverified)
+
+    def _best_of_plans(self) -> list[Attempt]:
+        best: dict[tuple[int, ...], Attempt] = {}
+        for attempt in self._ranked():
+            best.setdefault(attempt.order[:3], attempt)
+        return list(best.values())
+
+    def _ranked(self) -> list[Attempt]:
+        """This iteration's attempts that have a latency, fastest first."""
+        usable = [a for a in self._current() if a.latency_ms is not None]
+        return sorted(usable, key=lambda a: (a.latency_ms or 0.0, a.order))
+
+    async def _verify(self, problem: Problem, attempts: Sequence[Attempt]) -> None:
+        """Compare outputs; what is wrong goes to the fixer if it has rounds left."""
+        for attempt in attempts:
+            self._tell(f"verifying: {attempt.plan.title}")
+        checked = await _gather(self._check(attempt) for attempt in attempts)
+        for attempt in checked:
+            self._record(attempt)
+        wrong = [a for a in checked if a.verdict is not Verdict.VERIFIED]
+        await self._settle(problem, await self._repair(problem, wrong))
+
+    async def _check(self, attempt: Attempt) -> Attempt:
+        assert attempt.source is not None
+        try:
+            outcome = await self._evaluator.evaluate(
+                attempt.source, self._settings.verify_seeds, unlimited=True
+            )
+        except OutOfEvaluations:
+            return evolve(attempt, verdict=Verdict.NOT_WRITTEN, error="not evaluated")
+        if isinstance(outcome, Failure):
+            return evolve(
+                attempt, verdict=Verdict.FAILED, failure=outcome, error=_sentence(outcome)
+            )
+        findings = (*self._gates.verified(outcome), *self._gates.findings(attempt.source, outcome))
+        if findings:
+            message = "; ".join(f.message for f in findings)
+            return evolve(attempt, verdict=Verdict.INCORRECT, profile=outcome, error=message)
+        return evolve(attempt, verdict=Verdict.VERIFIED, profile=outcome, error=None)
+
+    async def _pairs(self, problem: Problem) -> list[Pair]:
+        """Notable speed-ups and slow-downs of this iteration, verified."""
+        settings = self._settings
+        fast = await self._notable(
+            problem,
+            settings.top_k // 2,
+            lambda a: (a.speedup or 0.0) > settings.fast_threshold,
+            slowest=False,
+        )
+        slow = await self._notable(
+            problem,
+            settings.top_k - len(fast),
+            lambda a: a.speedup is not None and a.speedup < settings.slow_threshold,
+            slowest=True,
+        )
+        return [_pair(attempt, helpful=True) for attempt in fast] + [
+            _pair(attempt, helpful=False) for attempt in slow
+        ]
+
+    async def _notable(
+        self,
+        problem: Problem,
+        most: int,
+        wanted: Callable[[Attempt], bool],
+        *,
+        slowest: bool,
+    ) -> list[Attempt]:
+        """Verified attempts, one a plan, most notable first."""
+        while most > 0:
+            one_a_plan: dict[tuple[int, ...], Attempt] = {}
+            for attempt in sorted(self._ranked(), key=_notability(slowest)):
+                if wanted(attempt):
+                    one_a_plan.setdefault(attempt.order[:3], attempt)
+            top = list(one_a_plan.values())[:most]
+            unverified = [a for a in top if a.verdict is Verdict.TRACED]
+            if not unverified:
+                return top
+            await self._verify(problem, unverified)
+        return []
+
+    # -- the end ----------------------------------------------------------------------
+
+    async def _final(self, problem: Problem) -> Candidate:
+        """The fastest kernel that passes on all final seeds; the baseline if none does."""
+        hopeful = [
+            a
+            for a in self._attempts.values()
+            if a.latency_ms is not None and a.latency_ms < self._baseline.latency_ms
+        ]
+        for attempt in sorted(hopeful, key=lambda a: (a.latency_ms or 0.0, a.order)):
+            assert attempt.source is not None
+            self._tell(f"final verification of {attempt.id}")
+            outcome = await self._evaluator.evaluate(
+                attempt.source, self._settings.final_seeds, unlimited=True
+            )
+            if isinstance(outcome, Failure):
+                self._notes.append(f"{attempt.id} was dropped: {_sentence(outcome)}")
+                continue
+            findings = (
+                *self._gates.verified(outcome),
+                *self._gates.findings(attempt.source, outcome),
+            )
+            if findings:
+                why = "; ".join(f.message for f in findings)
+                self._notes.append(f"{attempt.id} was dropped: {why}")
+                self._record(evolve(attempt, verdict=Verdict.INCORRECT, profile=outcome, error=why))
+                continue
+            candidate = _candidate(evolve(attempt, profile=outcome))
+            if candidate.latency_ms < self._baseline.latency_ms:
+                return candidate
+        return self._baseline
+
+    # -- bookkeeping ------------------------------------------------------------------
+
+    def _record(self, attempt: Attempt) -> None:
+        self._attempts[attempt.order] = attempt
+        if attempt.verdict is Verdict.VERIFIED:
+            self._verified[attempt.order] = _candidate(attempt)
+
+    def _current(self) -> list[Attempt]:
+        """This iteration's attempts, in order."""
+        return [a for order, a in sorted(self._attempts.items()) if order[0] == self._iteration]
+
+    async def _learn_from(self, problem: Problem, best: Candidate) -> None:
+        """The lesson of the result itself, where the budget ended its iteration early."""
+        attempt = self._attempts.get(best.order)
+        if attempt is None or best.order[0] <= self._learned:
+            return
+        speedup = attempt.speedup or 0.0
+        if speedup > self._settings.fast_threshold and self._settings.memory_policy != "none":
+            pairs = [_pair(attempt, helpful=True)]
+            await self._lessons.learn(problem, self._roles.summarizer, pairs)
+
+    def _at_floor(self, candidate: Candidate) -> bool:
+        floor = self._gates.floor(candidate.profile).attainable_ms
+        return candidate.latency_ms <= floor * (1 + self._settings.floor_margin)
+
+    def _tell(self, message: str = "") -> None:
+        if self._listener is None:
+            return
+        baseline = self._baseline.latency_ms
+        known = [a.latency_ms for a in self._attempts.values() if a.latency_ms is not None]
+        self._message = message or self._message
+        settings = self._settings
+        current = self._current()
+        done = sum(a.verdict is not Verdict.DRAFTED for a in current)
+        share = done / len(current) if current else 0.0
+        fraction = (max(0, self._iteration - 1) + share) / max(1, settings.iterations)
+        self._listener(
+            SearchEvent(
+                iteration=self._iteration,
+                iterations=settings.iterations,
+                evaluations=self._evaluator.finished,
+                baseline_ms=baseline,
+                best_ms=min([baseline, *known]),
+                message=self._message,
+                fraction=min(1.0, fraction),
+            )
+        )
+
+
+async def _gather(tasks: Iterable[Any]) -> list[Any]:
+    """Results in the order of the tasks; the first error cancels the others."""
+    async with asyncio.TaskGroup() as group:
+        started = [group.create_task(task) for task in tasks]
+    return [task.result() for task in started]
+
+
+def _drafted(order: tuple[int, ...], parent: Candidate, plan: Plan, draft: Draft) -> Attempt:
+    carried_out = draft.plan or plan
+    if draft.source is None:
+        return Attempt(
+            order, parent, carried_out, None, verdict=Verdict.NOT_WRITTEN, error=draft.error
+        )
+    return Attempt(order, parent, carried_out, draft.source, fingerprint(draft.source))
+
+
+def _candidate(attempt: Attempt) -> Candidate:
+    assert attempt.source is not None
+    assert attempt.profile is not None
+    return Candidate(
+        order=attempt.order,
+        source=attempt.source,
+        profile=attempt.profile,
+        fingerprint=attempt.fingerprint,
+        parent=attempt.parent.id,
+        plan=attempt.plan,
+        steps=(*attempt.parent.steps, attempt.plan),
+    )
+
+
+def _notability(slowest: bool) -> Callable[[Attempt], tuple[float, tuple[int, ...]]]:
+    sign = 1.0 if slowest else -1.0
+    return lambda attempt: (sign * (attempt.speedup or 0.0), attempt.order)
+
+
+def _pair(attempt: Attempt, *, helpful: bool) -> Pair:
+    assert attempt.source is not None
+    assert attempt.profile is not None
+    new, old = (
+        (attempt.source, attempt.profile),
+        (attempt.parent.source, attempt.parent.profile),
+    )
+    return Pair(attempt, old if helpful else new, new if helpful else old, helpful)
+
+
+def _sentence(failure: Failure) -> str:
+    place = f"line {failure.line}: " if failure.line is not None else ""
+    code = f" [{failure.code}]" if failure.code else ""
+    return f"{place}{failure.message}{code}"
