@@ -1,0 +1,231 @@
+"""All wiring: the parts of the server, and the features that use them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Coroutine, Sequence
+from functools import cached_property
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from attrs import evolve
+from lsprotocol import types as lsp
+
+from accelopt_lsp.nki.profile import Profile
+from accelopt_lsp.server.analyses import WORKER, Analysed, Analyses, Worker
+from accelopt_lsp.server.channel import kill_all_children
+from accelopt_lsp.server.client import Client
+from accelopt_lsp.server.configuration import Configuration
+from accelopt_lsp.server.documents import Document, Documents
+from accelopt_lsp.server.findings import Findings
+from accelopt_lsp.server.jobs import JOB_CHILD, Jobs
+from accelopt_lsp.server.protocol import Server
+from accelopt_lsp.server.snapshot import KernelView
+
+logger = logging.getLogger(__name__)
+FIRST_ANSWER_SECONDS = 2.0
+"""How long hints and lenses wait for an analysis when there is no earlier one to show."""
+
+
+class App:
+    """One server with everything it needs.
+
+    Args:
+        worker: command of the analysis process.
+        job_child: command of the process that does one long job.
+
+    Attributes:
+        client: what the client can do; known from ``initialize`` on.
+        configuration: what the client configured.
+        findings: diagnostics that jobs have left.
+        profiles: last simulated profile by document and kernel, with the text's generation.
+        scratch: folder for files that the client is shown; removed at the end.
+    """
+
+    def __init__(
+        self, worker: Sequence[str] = WORKER, job_child: Sequence[str] = JOB_CHILD
+    ) -> None:
+        self.documents = Documents()
+        self.server = Server(self.documents)
+        self.worker = Worker(worker)
+        self.analyses = Analyses(
+            self.documents, self.worker, self.workbench_settings, self._analysed
+        )
+        self.jobs = Jobs(job_child)
+        self.findings = Findings()
+        self.client = Client()
+        self.configuration = Configuration()
+        self.profiles: dict[tuple[str, str], tuple[int, Profile]] = {}
+        self.stdio = True
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._problems: dict[str, str | None] = {}
+        from accelopt_lsp.server.features import FEATURES
+
+        for feature in FEATURES:
+            feature.register(self)
+
+    def workbench_settings(self, document: Document) -> dict[str, Any]:
+        """The client's settings that the workbench knows, for one document."""
+        return dict(self.configuration.workbench)
+
+    def spawn(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Run something beside the handlers; errors are logged."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._finished_task)
+
+    def _finished_task(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error("background work failed", exc_info=error)
+
+    @cached_property
+    def scratch(self) -> Path:
+        return Path(tempfile.mkdtemp(prefix="accelopt-"))
+
+    def with_profile(self, document: Document, kernel: KernelView) -> KernelView:
+        """A kernel with its simulated figures, if its text is still the one simulated."""
+        generation, profile = self.profiles.get((document.uri, kernel.qualname), (None, None))
+        if profile is None or generation != document.generation:
+            return kernel
+        return evolve(kernel, profile=profile)
+
+    async def shown_analysis(self, document: Document, refreshes: bool) -> Analysed | None:
+        """The analysis to answer from: the last one at once where the client will be told to
+        ask again, else the current one if it comes soon."""
+        latest = self.analyses.latest(document.uri)
+        if latest is not None and refreshes:
+            return latest
+        return await self.analyses.current(document, FIRST_ANSWER_SECONDS)
+
+    def _analysed(self, document: Document) -> None:
+        """An analysis has finished: push, or have the client ask again."""
+        analysed = self.analyses.latest(document.uri)
+        problem = analysed.snapshot.problem if analysed is not None else None
+        if problem is not None and problem != self._problems.get(document.uri):
+            self.log(f"{document.path.name}: {problem}", lsp.MessageType.Warning)
+        self._problems[document.uri] = problem
+        if not self.client.pulls_diagnostics:
+            self.publish(document)
+        self.refresh(diagnostics=False)
+
+    def publish(self, document: Document) -> None:
+        """Push diagnostics to a client that does not pull them."""
+        from accelopt_lsp.server.features.diagnostics import diagnostics_of
+
+        self.server.text_document_publish_diagnostics(
+            lsp.PublishDiagnosticsParams(
+                document.uri, diagnostics_of(self, document), document.version
+            )
+        )
+
+    def refresh(self, *, diagnostics: bool = True) -> None:
+        """Have the client ask again for what it shows."""
+        if self.client.refreshes_hints:
+            self.spawn(self._ignoring(self.server.workspace_inlay_hint_refresh_async(None)))
+        if self.client.refreshes_lenses:
+            self.spawn(self._ignoring(self.server.workspace_code_lens_refresh_async(None)))
+        if diagnostics and self.client.pulls_diagnostics and self.client.refreshes_diagnostics:
+            self.spawn(self._ignoring(self.server.workspace_diagnostic_refresh_async(None)))
+
+    async def _ignoring(self, request: Any) -> None:
+        try:
+            await request
+        except Exception as error:
+            logger.info("the client refused a request: %s", error)
+
+    def diagnostics_changed(self, uri: str) -> None:
+        """Diagnostics changed without an edit."""
+        document = self.documents.get(uri)
+        if document is None:
+            return
+        if self.client.pulls_diagnostics:
+            self.refresh()
+        else:
+            self.publish(document)
+
+    def reanalyse(self) -> None:
+        """Settings changed: every open document is analysed again."""
+        for document in self.documents:
+            self.analyses.schedule(document, at_once=True)
+        self.refresh()
+
+    def log(self, message: str, kind: lsp.MessageType = lsp.MessageType.Info) -> None:
+        self.server.window_log_message(lsp.LogMessageParams(kind, message))
+
+    def tell(self, message: str, kind: lsp.MessageType = lsp.MessageType.Info) -> None:
+        self.server.window_show_message(lsp.ShowMessageParams(kind, message))
+
+    async def ask(self, message: str, answers: Sequence[str]) -> str | None:
+        """Let the user choose; None if they dismiss the question or cannot be asked."""
+        actions = [lsp.MessageActionItem(answer) for answer in answers]
+        params = lsp.ShowMessageRequestParams(lsp.MessageType.Info, message, actions)
+        try:
+            chosen = await self.server.window_show_message_request_async(params)
+        except Exception as error:
+            logger.warning("the client cannot ask the user: %s", error)
+            self.tell(message)
+            return None
+        return None if chosen is None else chosen.title
+
+    async def apply(self, edit: lsp.WorkspaceEdit, label: str) -> str | None:
+        """Have the client apply an edit; returns why it did not, or None."""
+        if not self.client.applies_edits:
+            return "this editor does not let a server apply edits"
+        try:
+            result = await self.server.workspace_apply_edit_async(
+                lsp.ApplyWorkspaceEditParams(edit, label)
+            )
+        except Exception as error:
+            return str(error)
+        return None if result.applied else (result.failure_reason or "the editor refused it")
+
+    def untrust(self) -> None:
+        self.configuration = evolve(self.configuration, trusted=False)
+
+    async def close(self) -> None:
+        """End everything that runs, and wait until it is gone."""
+        for task in tuple(self._tasks):
+            task.cancel()
+        await self.jobs.close()
+        await self.analyses.close()
+        self.clean()
+
+    def clean(self) -> None:
+        """Remove what was written for the client to show."""
+        if "scratch" in self.__dict__:
+            shutil.rmtree(self.scratch, ignore_errors=True)
+
+
+def serve(tcp_port: int | None = None, app: App | None = None) -> None:
+    """Serve one client, on stdin and stdout or on a local TCP port, until it leaves."""
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=os.environ.get("ACCELOPT_LOG_LEVEL", "WARNING").upper(),
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+    )
+    app = app or App()
+    signal.signal(signal.SIGTERM, _end_at_once)
+    try:
+        if tcp_port is None:
+            app.server.start_io()
+        else:
+            app.stdio = False
+            app.server.start_tcp("127.0.0.1", tcp_port)
+    finally:
+        kill_all_children()
+        app.clean()
+    # LSP: an exit without a shutdown is an error.
+    sys.exit(0 if app.server.protocol._shutdown else 1)
+
+
+def _end_at_once(number: int, frame: FrameType | None) -> None:
+    kill_all_children()
+    os._exit(128 + number)

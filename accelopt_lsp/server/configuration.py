@@ -1,0 +1,129 @@
+"""What the client configures: section ``accelopt``, and the options it starts us with.
+
+Names are as editors write them (``inlayHints.kinds``). Settings that concern the workbench are
+handed on by name and checked there, together with the project's ``[tool.accelopt]``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import evolve, field, frozen
+
+HINT_KINDS = ("loop", "dma", "compute", "allocation", "reload")
+_WORKBENCH = {
+    "target": "target",
+    "nkiVersion": "nki_version",
+    "ignore": "ignore",
+    "timeoutSeconds": "timeout_seconds",
+    "readPaths": "read_paths",
+}
+"""Client's name to the name in ``[tool.accelopt]``."""
+_RUNS_CODE = frozenset({"read_paths"})
+"""Settings that an untrusted workspace may not give."""
+
+
+@frozen(slots=True)
+class Configuration:
+    """Settings of the editor.
+
+    Attributes:
+        trusted: code of the workspace may run (in the sandbox).
+        diagnostics: ``onType``, ``onSave`` or ``off``.
+        hint_kinds: kinds of inlay hints that are shown.
+        code_lens: whether lenses are shown.
+        budget_seconds: wall-clock limit of one optimization.
+        workbench: settings for the workbench, by its names.
+    """
+
+    trusted: bool = True
+    diagnostics: str = "onType"
+    hint_kinds: frozenset[str] = frozenset(HINT_KINDS)
+    code_lens: bool = True
+    budget_seconds: float | None = None
+    workbench: Mapping[str, Any] = field(factory=dict)
+
+
+def read_configuration(
+    values: object, base: Configuration
+) -> tuple[Configuration, tuple[str, ...]]:
+    """Read the client's values over ``base``.
+
+    Returns:
+        The configuration, and one message for each value that cannot be used; such a value
+        leaves its setting as it was.
+    """
+    if values is None:
+        return base, ()
+    if not isinstance(values, Mapping):
+        return base, (f"the section accelopt must be an object, got {values!r}",)
+    problems: list[str] = []
+    result = base
+    trusted = _value(values, "trusted", bool, problems)
+    if trusted is not None:
+        # Whoever started the server decides; settings can only take trust away.
+        result = evolve(result, trusted=base.trusted and trusted)
+    run = _value(values, "diagnostics.run", str, problems)
+    if run in ("onType", "onSave", "off"):
+        result = evolve(result, diagnostics=run)
+    elif run is not None:
+        problems.append(f"diagnostics.run must be onType, onSave or off, got {run!r}")
+    lens = _value(values, "codeLens.enabled", bool, problems)
+    if lens is not None:
+        result = evolve(result, code_lens=lens)
+    result = evolve(result, hint_kinds=_hint_kinds(values, result.hint_kinds, problems))
+    budget = _value(values, "optimize.budgetSeconds", (int, float), problems)
+    if isinstance(budget, int | float) and budget > 0:
+        result = evolve(result, budget_seconds=float(budget))
+    elif budget is not None:
+        problems.append(f"optimize.budgetSeconds must be positive, got {budget!r}")
+    workbench = {
+        ours: value
+        for theirs, ours in _WORKBENCH.items()
+        if (value := _lookup(values, theirs)) not in (None, "", [])
+        and (result.trusted or ours not in _RUNS_CODE)
+    }
+    return evolve(result, workbench=workbench), tuple(problems)
+
+
+def _hint_kinds(
+    values: Mapping[str, Any], before: frozenset[str], problems: list[str]
+) -> frozenset[str]:
+    enabled = _value(values, "inlayHints.enabled", bool, problems)
+    if enabled is False:
+        return frozenset()
+    kinds = _lookup(values, "inlayHints.kinds")
+    if kinds is None:
+        return frozenset(HINT_KINDS) if enabled else before
+    if not isinstance(kinds, list) or not all(k in HINT_KINDS for k in kinds):
+        known = ", ".join(HINT_KINDS)
+        problems.append(f"inlayHints.kinds must be a list of {known}; got {kinds!r}")
+        return before
+    return frozenset(kinds)
+
+
+def _lookup(values: Mapping[str, Any], name: str) -> Any:
+    """``a.b`` as ``{"a": {"b": ...}}`` or as ``{"a.b": ...}``."""
+    if name in values:
+        return values[name]
+    found: Any = values
+    for part in name.split("."):
+        if not isinstance(found, Mapping) or part not in found:
+            return None
+        found = found[part]
+    return found
+
+
+def _value(
+    values: Mapping[str, Any], name: str, kind: type | tuple[type, ...], problems: list[str]
+) -> Any:
+    found = _lookup(values, name)
+    if found is None:
+        return None
+    wrong_bool = isinstance(found, bool) and kind is not bool
+    if not isinstance(found, kind) or wrong_bool:
+        expected = kind.__name__ if isinstance(kind, type) else "number"
+        problems.append(f"{name} must be a {expected}, got {found!r}")
+        return None
+    return found

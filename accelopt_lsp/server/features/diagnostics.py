@@ -1,0 +1,119 @@
+"""Diagnostics: pulled with result ids; pushed only to clients that cannot pull."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from attrs import evolve
+from lsprotocol import types as lsp
+
+from accelopt_lsp.nki.diagnostics import Diagnostic, Position, Severity, Span
+from accelopt_lsp.server.documents import Document
+
+if TYPE_CHECKING:
+    from accelopt_lsp.server.app import App
+
+SOURCE = "accelopt"
+_SEVERITIES = {
+    Severity.ERROR: lsp.DiagnosticSeverity.Error,
+    Severity.WARNING: lsp.DiagnosticSeverity.Warning,
+    Severity.INFORMATION: lsp.DiagnosticSeverity.Information,
+    Severity.HINT: lsp.DiagnosticSeverity.Hint,
+}
+Report = lsp.RelatedFullDocumentDiagnosticReport | lsp.RelatedUnchangedDocumentDiagnosticReport
+
+
+def register(app: App) -> None:
+    options = lsp.DiagnosticOptions(
+        inter_file_dependencies=True, workspace_diagnostics=False, identifier=SOURCE
+    )
+
+    @app.server.on(lsp.TEXT_DOCUMENT_DIAGNOSTIC, options)
+    async def pull(params: lsp.DocumentDiagnosticParams) -> Report:
+        document = app.documents.get(params.text_document.uri)
+        if document is None:
+            return lsp.RelatedFullDocumentDiagnosticReport([])
+        await app.analyses.current(document)
+        items = diagnostics_of(app, document)
+        result = hashlib.sha256(repr(items).encode("utf-8", "replace")).hexdigest()[:16]
+        if result == params.previous_result_id:
+            return lsp.RelatedUnchangedDocumentDiagnosticReport(result)
+        return lsp.RelatedFullDocumentDiagnosticReport(items, result_id=result)
+
+
+def current_diagnostics(app: App, document: Document) -> list[Diagnostic]:
+    """All diagnostics of a document at the lines where they are now."""
+    found: list[Diagnostic] = []
+    analysed = app.analyses.latest(document.uri)
+    if analysed is not None and app.configuration.diagnostics != "off":
+        for diagnostic in analysed.snapshot.diagnostics:
+            moved = _moved(diagnostic, document, analysed.generation)
+            if moved is not None:
+                found.append(moved)
+    for finding in app.findings.of(document):
+        moved = _moved(finding.diagnostic, document, finding.generation)
+        if moved is not None:
+            found.append(moved)
+    return found
+
+
+def diagnostics_of(app: App, document: Document) -> list[lsp.Diagnostic]:
+    """The same in LSP's terms."""
+    analysed = app.analyses.latest(document.uri)
+    pages = analysed.snapshot.pages if analysed is not None else {}
+    return [
+        to_lsp(app, document, diagnostic, pages.get(diagnostic.code))
+        for diagnostic in current_diagnostics(app, document)
+    ]
+
+
+def _moved(diagnostic: Diagnostic, document: Document, generation: int) -> Diagnostic | None:
+    if generation == document.generation:
+        return diagnostic
+    span = _moved_span(diagnostic.span, document, generation)
+    if span is None:
+        return None
+    related = tuple(
+        evolve(r, span=moved)
+        for r in diagnostic.related
+        if (moved := _moved_span(r.span, document, generation)) is not None
+    )
+    return evolve(diagnostic, span=span, related=related)
+
+
+def _moved_span(span: Span, document: Document, generation: int) -> Span | None:
+    start = document.current_line(span.start.line, generation)
+    end = document.current_line(span.end.line, generation)
+    if start is None or end is None:
+        return None
+    return Span(Position(start, span.start.column), Position(end, span.end.column))
+
+
+def to_lsp(
+    app: App, document: Document, diagnostic: Diagnostic, page: str | None = None
+) -> lsp.Diagnostic:
+    """One diagnostic in LSP's terms, with what the client can show."""
+    description = None
+    if page is not None and app.client.code_descriptions:
+        description = lsp.CodeDescription(Path(page).as_uri())
+    related = None
+    if diagnostic.related and app.client.related_information:
+        related = [
+            lsp.DiagnosticRelatedInformation(
+                lsp.Location(document.uri, document.index.span_range(r.span)), r.message
+            )
+            for r in diagnostic.related
+        ]
+    deprecated = diagnostic.deprecated and app.client.deprecated_tag
+    return lsp.Diagnostic(
+        range=document.index.span_range(diagnostic.span),
+        message=diagnostic.message,
+        severity=_SEVERITIES[diagnostic.severity],
+        code=diagnostic.code,
+        code_description=description,
+        source=SOURCE,
+        tags=[lsp.DiagnosticTag.Deprecated] if deprecated else None,
+        related_information=related,
+    )

@@ -1,0 +1,212 @@
+"""``accelopt.optimizeKernel``: a faster, verified version, applied only when the user says so.
+
+The run works on the text as it was. If the document changed meanwhile, the result is moved to
+the current text and verified again, or not offered at all; nothing is ever overwritten.
+"""
+
+from __future__ import annotations
+
+import difflib
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lsprotocol import types as lsp
+
+from accelopt_lsp.server.edits import text_edits, workspace_edit
+from accelopt_lsp.server.features.kernels import find_kernel
+from accelopt_lsp.server.features.running import Run, start_run
+from accelopt_lsp.server.jobs import JobError
+from accelopt_lsp.server.snapshot import Outcome, Request
+from accelopt_lsp.server.wording import milliseconds
+
+if TYPE_CHECKING:
+    from accelopt_lsp.server.app import App
+
+APPLY, SHOW, DISMISS = "Apply", "Show diff", "Dismiss"
+
+
+def register(app: App) -> None:
+    @app.server.command("accelopt.optimizeKernel")
+    async def optimize(*arguments: object) -> dict[str, str] | None:
+        found = await find_kernel(app, arguments)
+        if found is None:
+            return None
+        missing = found.kernel.lacks
+        if missing:
+            app.tell(
+                f'{found.kernel.name} needs {", ".join(missing)}: use "Set arguments" first.',
+                lsp.MessageType.Warning,
+            )
+            return None
+        title = f"Optimize {found.kernel.name}"
+        details = {"budget_seconds": app.configuration.budget_seconds}
+        return start_run(app, found, "optimize", title, done, details)
+
+    async def done(run: Run, outcome: Outcome) -> None:
+        await offer(app, run, outcome)
+
+    @app.server.command("accelopt.cancel")
+    async def cancel(*arguments: object) -> bool:
+        return bool(arguments) and app.jobs.cancel(str(arguments[0]))
+
+    @app.server.on(lsp.WINDOW_WORK_DONE_PROGRESS_CANCEL)
+    async def progress_cancelled(params: lsp.WorkDoneProgressCancelParams) -> None:
+        app.jobs.cancel(str(params.token))
+
+
+async def offer(app: App, run: Run, outcome: Outcome) -> None:
+    """Show a finished run's result, and apply it if the user wants it."""
+    if outcome.new_text is None or outcome.new_text == run.text:
+        app.tell(no_improvement(run, outcome))
+        return
+    fitted = await fit_to_document(app, run, outcome.new_text)
+    if fitted is None:
+        return
+    base, new_text, note = fitted
+    answers = [APPLY, SHOW, DISMISS]
+    while True:
+        answer = await app.ask(summary(run, outcome) + note, answers)
+        if answer != SHOW:
+            break
+        await show_diff(app, run, base, new_text)
+        answers = [APPLY, DISMISS]
+    if answer == APPLY:
+        await apply(app, run, outcome, base, new_text)
+
+
+def no_improvement(run: Run, outcome: Outcome) -> str:
+    latency = outcome.profile.latency_ms if outcome.profile is not None else None
+    figure = f" ({milliseconds(latency)})" if latency is not None else ""
+    tried = f"{outcome.evaluations} candidate{'s' * (outcome.evaluations != 1)}"
+    return f"No faster version of {run.kernel}{figure} was found; {tried} evaluated."
+
+
+def summary(run: Run, outcome: Outcome) -> str:
+    """One paragraph: figures before and after, what was changed, how it was verified."""
+    before = outcome.profile.latency_ms if outcome.profile is not None else None
+    after = outcome.best.latency_ms if outcome.best is not None else None
+    parts = [f"{run.kernel}:"]
+    if outcome.speedup is not None:
+        parts.append(f"{outcome.speedup:.2f}x faster")
+    if before is not None and after is not None and outcome.best is not None:
+        provenance = outcome.best.provenance
+        parts.append(
+            f"({milliseconds(before)} to {milliseconds(after)}, {provenance}, "
+            f"{outcome.best.target})"
+        )
+    text = " ".join(parts) + "."
+    if outcome.changes:
+        text += f" {'; '.join(outcome.changes)}."
+    if outcome.correct:
+        reference = outcome.best.reference if outcome.best is not None else None
+        against = "the original kernel" if reference == "baseline" else "the reference"
+        text += f" Outputs verified against {against}."
+    return text
+
+
+async def fit_to_document(app: App, run: Run, new_text: str) -> tuple[str, str, str] | None:
+    """The text that the result replaces, the result, and a remark; None if it no longer fits."""
+    document = app.documents.get(run.uri)
+    if document is None:
+        app.tell(f"{run.kernel}: its file was closed; nothing was applied.")
+        return None
+    if document.text == run.text:
+        return run.text, new_text, ""
+    base = document.text
+    moved = transplant(run.text, new_text, base)
+    if moved is not None and await _verified(app, run, document.path, base, moved):
+        return base, moved, " The file was edited meanwhile; the result was verified again on it."
+    app.tell(
+        f"{run.kernel} was edited during the run, and the result no longer fits its text. "
+        "Nothing was applied.",
+        lsp.MessageType.Warning,
+    )
+    return None
+
+
+def transplant(old: str, new: str, current: str) -> str | None:
+    """Apply the change from ``old`` to ``new`` to a text that was edited elsewhere.
+
+    None where both touched the same lines, or lines next to each other.
+    """
+    ours = _changes(old, new)
+    theirs = _changes(old, current)
+    for i, j, _ in ours:
+        for k, m, _ in theirs:
+            if i <= m and k <= j:
+                return None
+    lines = old.splitlines(keepends=True)
+    for start, end, replacement in sorted((*ours, *theirs), key=lambda c: c[0], reverse=True):
+        lines[start:end] = replacement
+    return "".join(lines)
+
+
+def _changes(old: str, new: str) -> list[tuple[int, int, list[str]]]:
+    before, after = old.splitlines(keepends=True), new.splitlines(keepends=True)
+    matcher = difflib.SequenceMatcher(a=before, b=after, autojunk=False)
+    return [(i, j, after[k:m]) for kind, i, j, k, m in matcher.get_opcodes() if kind != "equal"]
+
+
+async def _verified(app: App, run: Run, path: Path, base: str, text: str) -> bool:
+    """Whether the moved result still computes what the current text does."""
+    request = Request(
+        str(path),
+        text,
+        run.kernel,
+        dict(app.configuration.workbench),
+        details={"baseline": base},
+    )
+    try:
+        outcome: Outcome = await app.jobs.run_child("verify", request, lambda *_: None)
+    except JobError:
+        return False
+    return outcome.correct is True
+
+
+async def apply(app: App, run: Run, outcome: Outcome, base: str, new_text: str) -> None:
+    """Send the edit, unless the document has changed since it was offered."""
+    document = app.documents.get(run.uri)
+    if document is None or document.text != base:
+        app.tell(
+            f"{run.kernel} was edited since the result was offered; nothing was applied.",
+            lsp.MessageType.Warning,
+        )
+        return
+    label = f"Optimize {run.kernel}"
+    if outcome.speedup is not None:
+        label += f" ({outcome.speedup:.2f}x)"
+    edit = workspace_edit(
+        document,
+        text_edits(document.index, new_text),
+        app.client,
+        label=label,
+        description="; ".join(outcome.changes) or None,
+        confirm=True,
+    )
+    refused = await app.apply(edit, label)
+    if refused is not None:
+        app.tell(f"{label}: not applied: {refused}", lsp.MessageType.Warning)
+
+
+async def show_diff(app: App, run: Run, base: str, new_text: str) -> None:
+    """Write the diff to a file and have the client show it, or put it in the log."""
+    name = run.uri.rpartition("/")[2]
+    diff = "".join(
+        difflib.unified_diff(
+            base.splitlines(keepends=True), new_text.splitlines(keepends=True), name, name
+        )
+    )
+    if app.client.shows_documents:
+        folder = Path(tempfile.mkdtemp(prefix="accelopt-", dir=app.scratch))
+        file = folder / f"{run.kernel}.diff"
+        file.write_text(diff, "utf-8")
+        try:
+            params = lsp.ShowDocumentParams(file.as_uri(), take_focus=True)
+            result = await app.server.window_show_document_async(params)
+            if result.success:
+                return
+        except Exception as error:
+            app.log(f"the client cannot show a document: {error}")
+    app.log(diff)
+    app.tell("The diff is in the server's log.")

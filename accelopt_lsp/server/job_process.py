@@ -1,0 +1,158 @@
+"""The child that does one long job: ``python -m accelopt_lsp.server.job_process``.
+
+It runs a use case of the workbench in an event loop of its own, so that the server's stays
+free. Kernels run in children of this one. When the server asks, or goes away, the use case is
+cancelled, which ends those.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import traceback
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from attrs import evolve
+
+from accelopt_lsp.server.channel import Message, Pipe
+from accelopt_lsp.server.snapshot import Outcome, Problem, Request
+
+if TYPE_CHECKING:
+    from accelopt_lsp.profiler.base import Failure
+    from accelopt_lsp.workbench.requests import KernelRequest
+
+Report = Callable[[str, float | None], None]
+UseCase = Callable[[Request, Report], Awaitable[Any]]
+
+
+def run(use_cases: Mapping[str, UseCase], pipe: Pipe | None = None) -> None:
+    """Do the one job that the server sends, and end."""
+    pipe = pipe or Pipe.of_this_process()
+    message = pipe.read()
+    if message is not None:
+        asyncio.run(_run(use_cases, pipe, message))
+    # Threads that a use case may have left must not keep a finished job alive.
+    os._exit(0)
+
+
+async def _run(use_cases: Mapping[str, UseCase], pipe: Pipe, message: Message) -> None:
+    operation, request = message
+    loop = asyncio.get_running_loop()
+
+    def report(text: str, share: float | None = None) -> None:
+        try:
+            pipe.write("progress", text, share)
+        except BrokenPipeError:
+            task.cancel()
+
+    task = asyncio.ensure_future(use_cases[operation](request, report))
+
+    def watch() -> None:
+        pipe.read()  # "cancel", or the server has gone
+        loop.call_soon_threadsafe(task.cancel)
+
+    threading.Thread(target=watch, daemon=True).start()
+    try:
+        answer = ("result", await task)
+    except asyncio.CancelledError:
+        return
+    except Exception as error:
+        answer = ("error", f"{type(error).__name__}: {error}", traceback.format_exc())
+    try:
+        pipe.write(*answer)
+    except BrokenPipeError:
+        return
+
+
+def _kernel_request(request: Request) -> KernelRequest:
+    from accelopt_lsp.workbench.requests import KernelRequest
+    from accelopt_lsp.workbench.settings import settings_for
+
+    path = Path(request.path)
+    settings = settings_for(path, request.settings)
+    return KernelRequest(path, request.text, request.function, settings=settings)
+
+
+def _problem(failure: Failure) -> Problem:
+    return Problem(failure.message, failure.line, failure.column, failure.code)
+
+
+async def _reporting(request: Request, work: Awaitable[Outcome]) -> Outcome:
+    """Errors of the request are outcomes, too: the user is told what to do about them."""
+    from accelopt_lsp.workbench.requests import RequestError
+    from accelopt_lsp.workbench.settings import SettingsError
+
+    try:
+        return await work
+    except (RequestError, SettingsError) as error:
+        return Outcome(request.function or "", problem=Problem(str(error)))
+
+
+async def profile(request: Request, report: Report) -> Outcome:
+    """Simulate a kernel and verify it."""
+    return await _reporting(request, _profile(request, report))
+
+
+async def _profile(request: Request, report: Report) -> Outcome:
+    from accelopt_lsp.workbench.profile import ProfileRequest, profile_kernel
+
+    found = await profile_kernel(ProfileRequest(_kernel_request(request)), report)
+    name = found.kernel.source.qualname
+    if found.failure is not None:
+        return Outcome(name, problem=_problem(found.failure))
+    return Outcome(name, profile=found.profile, correct=found.profile and found.profile.correct)
+
+
+async def verify(request: Request, report: Report) -> Outcome:
+    """Check a kernel against its reference, or else against the text ``baseline``."""
+    return await _reporting(request, _verify(request, report))
+
+
+async def _verify(request: Request, report: Report) -> Outcome:
+    from accelopt_lsp.profiler.base import VERIFICATION_SEEDS, Failure
+    from accelopt_lsp.workbench.profile import get_profiler, job_for
+    from accelopt_lsp.workbench.requests import resolve_kernel
+
+    kernel = resolve_kernel(_kernel_request(request))
+    job = evolve(job_for(kernel, seeds=VERIFICATION_SEEDS), baseline=request.details["baseline"])
+    found = await get_profiler("simulator").profile(job, report)
+    name = kernel.source.qualname
+    if isinstance(found, Failure):
+        return Outcome(name, problem=_problem(found))
+    return Outcome(name, profile=found, correct=found.correct)
+
+
+async def optimize(request: Request, report: Report) -> Outcome:
+    """Look for a faster version of a kernel."""
+    return await _reporting(request, _optimize(request, report))
+
+
+async def _optimize(request: Request, report: Report) -> Outcome:
+    from accelopt_lsp.workbench.optimize import OptimizeRequest, optimize_kernel
+
+    options = {k: v for k, v in request.details.items() if v is not None}
+    found = await optimize_kernel(OptimizeRequest(_kernel_request(request), **options), report)
+    failure = getattr(found, "failure", None)
+    return Outcome(
+        kernel=request.function or "",
+        run=found.run,
+        profile=found.baseline,
+        best=found.best,
+        speedup=found.speedup,
+        correct=found.correct,
+        new_text=found.new_text,
+        diff=found.diff,
+        changes=tuple(found.changes),
+        evaluations=found.evaluations,
+        problem=None if failure is None else _problem(failure),
+    )
+
+
+USE_CASES: Mapping[str, UseCase] = {"profile": profile, "verify": verify, "optimize": optimize}
+
+
+if __name__ == "__main__":
+    run(USE_CASES)

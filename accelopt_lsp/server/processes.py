@@ -1,0 +1,108 @@
+"""Process trees: who descends from a child, and how to end all of them.
+
+A job's child starts children of its own (one for each evaluation), some in process groups of
+their own. Ending a job means ending the tree, however its members are grouped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from attrs import frozen
+
+_KILL: int = getattr(signal, "SIGKILL", signal.SIGTERM)
+
+
+@frozen(slots=True)
+class Process:
+    """One process. ``started`` tells it from a later one with the same number."""
+
+    pid: int
+    parent: int
+    started: str
+
+
+def _table() -> dict[int, Process]:
+    if sys.platform == "linux":
+        return _read_proc()
+    return _read_ps()
+
+
+def _read_proc() -> dict[int, Process]:
+    table = {}
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit():
+            continue
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            text = Path("/proc", entry, "stat").read_text("utf-8", "replace")
+            # The command, in parentheses, may hold blanks and parentheses itself.
+            fields = text.rpartition(")")[2].split()
+            if fields[0] not in ("Z", "X"):
+                table[int(entry)] = Process(int(entry), int(fields[1]), fields[19])
+    return table
+
+
+def _read_ps() -> dict[int, Process]:
+    table = {}
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        done = subprocess.run(
+            ["ps", "-A", "-o", "pid=,ppid=,lstart="],
+            capture_output=True,
+            text=True,
+            timeout=2,
+            check=True,
+        )
+        for line in done.stdout.splitlines():
+            fields = line.split(None, 2)
+            if len(fields) == 3 and fields[0].isdigit():
+                table[int(fields[0])] = Process(int(fields[0]), int(fields[1]), fields[2])
+    return table
+
+
+def descendants(pid: int) -> tuple[Process, ...]:
+    """Living processes below ``pid``, parents before their children."""
+    table = _table()
+    children: dict[int, list[Process]] = {}
+    for process in table.values():
+        children.setdefault(process.parent, []).append(process)
+    found: list[Process] = []
+    pending = [pid]
+    while pending:
+        for child in children.get(pending.pop(), []):
+            found.append(child)
+            pending.append(child.pid)
+    return tuple(found)
+
+
+def kill(pid: int) -> None:
+    """End one process at once; it may be gone already."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, _KILL)
+
+
+def kill_survivors(family: Iterable[Process]) -> None:
+    """End those of ``family`` that still live, with everything they have started since."""
+    members = list(family)
+    table = _table() if members else {}
+    for process in members:
+        now = table.get(process.pid)
+        if now is not None and now.started == process.started:
+            kill_tree(process.pid)
+
+
+def kill_tree(pid: int) -> None:
+    """End a process and all its descendants at once."""
+    family = descendants(pid)
+    # The root first, so that it starts nothing while its children go.
+    kill(pid)
+    for process in family:
+        kill(process.pid)
+    for process in family:
+        for late in descendants(process.pid):
+            kill(late.pid)

@@ -1,0 +1,145 @@
+"""What the server keeps of an analysis and of a finished job.
+
+Made of the facts that rooms exchange and nothing else: no syntax tree, so that it travels
+between processes and the server needs to import neither the analysis nor its parser.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import field, frozen
+
+from accelopt_lsp.nki.arguments import KernelArguments
+from accelopt_lsp.nki.diagnostics import Diagnostic, Span
+from accelopt_lsp.nki.dialects import Dialect
+from accelopt_lsp.nki.profile import Profile
+from accelopt_lsp.nki.workload import Workload
+
+
+@frozen(slots=True)
+class HintView:
+    """One inlay hint: text at the end of a line, and how the figure was derived."""
+
+    line: int
+    kind: str
+    text: str
+    detail: str = ""
+
+
+@frozen(slots=True)
+class KernelView:
+    """One kernel of a file.
+
+    Attributes:
+        first_line, line, end_line: of the first decorator, of ``def``, of the last line.
+        target: hardware that its figures are for.
+        arguments: what it would be called with, and what is missing for that.
+        directive: line that the user may insert above the kernel to give its arguments.
+    """
+
+    name: str
+    qualname: str
+    dialect: Dialect
+    first_line: int
+    line: int
+    end_line: int
+    name_span: Span
+    target: str
+    arguments: KernelArguments
+    directive: str
+    workload: Workload | None = None
+    profile: Profile | None = None
+    hints: tuple[HintView, ...] = ()
+
+    def covers(self, line: int) -> bool:
+        return self.first_line <= line <= self.end_line
+
+    @property
+    def lacks(self) -> tuple[str, ...]:
+        """Arguments that nobody gives; a reference file makes its own."""
+        return () if self.arguments.reference is not None else self.arguments.missing
+
+
+@frozen(slots=True)
+class Snapshot:
+    """A finished analysis of one text.
+
+    Attributes:
+        aliases: local name to canonical name (``nl`` to ``nl``, ``load`` to ``nl.load``).
+        pages: rule code to a file with the rule's page.
+        problem: why there are no results, for people.
+    """
+
+    dialect: Dialect | None = None
+    kernels: tuple[KernelView, ...] = ()
+    diagnostics: tuple[Diagnostic, ...] = ()
+    aliases: Mapping[str, str] = field(factory=dict)
+    pages: Mapping[str, str] = field(factory=dict)
+    problem: str | None = None
+
+    def kernel_at(self, line: int) -> KernelView | None:
+        """The innermost kernel that covers a line."""
+        covering = [k for k in self.kernels if k.covers(line)]
+        return max(covering, key=lambda k: k.first_line, default=None)
+
+    def kernel_named(self, name: str) -> KernelView | None:
+        return next((k for k in self.kernels if name in (k.qualname, k.name)), None)
+
+
+@frozen(slots=True)
+class Request:
+    """A text and what to do with it, as children understand it.
+
+    Attributes:
+        path, text: the file.
+        function: qualified name of the kernel; None for the whole file.
+        settings: the client's settings that belong to the workbench.
+        trusted: the client trusts the workspace.
+        details: what only one use case needs.
+    """
+
+    path: str
+    text: str
+    function: str | None = None
+    settings: Mapping[str, Any] = field(factory=dict)
+    trusted: bool = True
+    details: Mapping[str, Any] = field(factory=dict)
+
+
+@frozen(slots=True)
+class Problem:
+    """Why a job came to nothing: one clear sentence and, where known, a line of the text."""
+
+    message: str
+    line: int | None = None
+    column: int | None = None
+    code: str | None = None
+
+
+@frozen(slots=True)
+class Outcome:
+    """What a job brought.
+
+    Attributes:
+        profile: of the kernel as it is.
+        best: of the best version found.
+        speedup: old latency over new; None if there is no better version.
+        new_text: the file with the better kernel.
+        changes: what was done to it, in one line each.
+        files: files that were written, by what they hold.
+    """
+
+    kernel: str
+    run: str | None = None
+    profile: Profile | None = None
+    best: Profile | None = None
+    speedup: float | None = None
+    correct: bool | None = None
+    new_text: str | None = None
+    diff: str = ""
+    changes: tuple[str, ...] = ()
+    evaluations: int = 0
+    problem: Problem | None = None
+    files: Mapping[str, str] = field(factory=dict)

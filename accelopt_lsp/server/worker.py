@@ -1,0 +1,117 @@
+"""The warm child that analyses texts: ``python -m accelopt_lsp.server.worker``.
+
+One request at a time, each answered by ``("result", value)`` or ``("error", text)``. It runs
+nothing of the user's. The server restarts it when it dies or takes too long.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from accelopt_lsp.server.channel import Pipe
+from accelopt_lsp.server.snapshot import HintView, KernelView, Request, Snapshot
+
+Handler = Callable[[Any], Any]
+
+
+def serve(handlers: Mapping[str, Handler], pipe: Pipe | None = None) -> None:
+    """Answer requests until the server goes."""
+    pipe = pipe or Pipe.of_this_process()
+    while (message := pipe.read()) is not None:
+        operation, *rest = message
+        if operation == "cancel":
+            return
+        try:
+            answer = ("result", handlers[operation](*rest))
+        except Exception as error:
+            trace = traceback.format_exc()
+            answer = ("error", f"{operation}: {type(error).__name__}: {error}", trace)
+        pipe.write(*answer)
+
+
+def check(request: Request) -> Snapshot:
+    """Analyse a text. Settings that cannot be used are reported, not raised."""
+    from accelopt_lsp.analysis.arguments import directive_template
+    from accelopt_lsp.workbench.check import check_text
+    from accelopt_lsp.workbench.settings import SettingsError, settings_for
+
+    path = Path(request.path)
+    problem = None
+    try:
+        settings = settings_for(path, request.settings)
+    except SettingsError as error:
+        from accelopt_lsp.workbench.settings import Settings
+
+        settings, problem = Settings(), str(error)
+    found = check_text(request.text, path, settings)
+    kernels = tuple(
+        KernelView(
+            name=kernel.source.name,
+            qualname=kernel.source.qualname,
+            dialect=kernel.source.dialect,
+            first_line=kernel.source.first_line,
+            line=kernel.source.line,
+            end_line=kernel.source.end_line,
+            name_span=kernel.source.name_span,
+            target=str(getattr(kernel.target, "name", kernel.target)),
+            arguments=kernel.arguments,
+            directive=directive_template(kernel.source),
+            workload=kernel.workload,
+            profile=kernel.profile,
+            hints=tuple(HintView(h.line, h.kind, h.text, h.detail or "") for h in kernel.hints),
+        )
+        for kernel in found.kernels
+    )
+    aliases = found.kernels[0].source.aliases.table if found.kernels else {}
+    return Snapshot(
+        dialect=found.dialect,
+        kernels=kernels,
+        diagnostics=found.diagnostics,
+        aliases=dict(aliases),
+        pages=_pages({d.code for d in found.diagnostics}),
+        problem=problem,
+    )
+
+
+_known_pages: dict[str, str | None] = {}
+
+
+def _pages(codes: set[str]) -> dict[str, str]:
+    """Files with the pages of rules, written once per process."""
+    for code in codes - _known_pages.keys():
+        _known_pages[code] = _write_page(code)
+    return {code: page for code in codes if (page := _known_pages[code]) is not None}
+
+
+def _write_page(code: str) -> str | None:
+    from platformdirs import user_cache_path
+
+    import accelopt_lsp
+    from accelopt_lsp.analysis.rules import all_rules, explain
+
+    if code not in {rule.code for rule in all_rules()}:
+        return None
+    folder = user_cache_path("accelopt", appauthor=False) / "rules" / accelopt_lsp.__version__
+    file = folder / f"{code}.md"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file.write_text(explain(code), "utf-8")
+    except OSError:
+        return None
+    return str(file)
+
+
+def warm(_: object) -> None:
+    """Import what the first request needs."""
+    import accelopt_lsp.analysis.arguments
+    import accelopt_lsp.workbench.check  # noqa: F401
+
+
+HANDLERS: Mapping[str, Handler] = {"check": check, "warm": warm}
+
+
+if __name__ == "__main__":
+    serve(HANDLERS)
