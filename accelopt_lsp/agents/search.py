@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from attrs import asdict, evolve, field, frozen
+from attrs import evolve, field, frozen
 
 from accelopt_lsp.agents.evaluate import Evaluator, OutOfEvaluations
 from accelopt_lsp.agents.gates import Gates
@@ -31,87 +31,8 @@ from accelopt_lsp.agents.roles import (
     Roles,
     Verdict,
 )
-from accelopt_lsp.nki.profile import Profile
-from accelopt_lsp.profiler.base import VERIFICATION_SEEDS, Failure
-
-
-@frozen(slots=True)
-class SearchSettings:
-    """Every choice of a search. The defaults suit the offline roles on one machine.
-
-    Attributes:
-        beam: candidates kept (B).
-        plans: plans for each candidate in an iteration (N).
-        attempts: tries at each plan (K).
-        iterations: iterations (T).
-        fix_rounds: rounds of repair of a failed attempt (F).
-        top_k: pairs an iteration may add to the memory; at most half of them speed-ups.
-        exp_n: experiences shown to the planner.
-        fast_threshold: a speed-up over this becomes a pair.
-        slow_threshold: a speed-up below this becomes a pair of what to avoid.
-        seed: makes a run repeatable.
-        budget_seconds: time for the search; the final verification comes on top.
-        max_evaluations: evaluations of the search; None for no limit.
-        concurrency: evaluations at once.
-        patience: iterations without improvement after which the search stops.
-        floor_margin: share above the attainable floor at which it stops.
-        min_improvement: gain over the best so far that counts as an improvement.
-        verify_seeds: inputs for attempts that would enter beam or memory.
-        final_seeds: inputs for the result.
-        memory_policy: ``retrieval`` (what fits), ``queue`` (the latest) or ``none``.
-        failure_share: largest share of experiences of what to avoid.
-        allow_lower_precision: narrower types than the baseline's are accepted.
-    """
-
-    beam: int = 3
-    plans: int = 6
-    attempts: int = 1
-    iterations: int = 6
-    fix_rounds: int = 2
-    top_k: int = 8
-    exp_n: int = 16
-    fast_threshold: float = 1.04
-    slow_threshold: float = 1 / 1.15
-    seed: int = 0
-    budget_seconds: float | None = 300.0
-    max_evaluations: int | None = None
-    concurrency: int = 2
-    patience: int = 2
-    floor_margin: float = 0.01
-    min_improvement: float = 0.001
-    verify_seeds: tuple[int, ...] = (0,)
-    final_seeds: tuple[int, ...] = VERIFICATION_SEEDS
-    memory_policy: str = "retrieval"
-    failure_share: float = 0.25
-    allow_lower_precision: bool = False
-
-    def __attrs_post_init__(self) -> None:
-        for name in ("beam", "plans", "attempts", "concurrency", "patience"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1")
-        for name in ("iterations", "fix_rounds", "top_k", "exp_n"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} must not be negative")
-        if self.memory_policy not in ("retrieval", "queue", "none"):
-            raise ValueError("memory_policy must be retrieval, queue or none")
-
-    @classmethod
-    def published(cls) -> SearchSettings:
-        """The setting of the AccelOpt paper (MLSys 2026)."""
-        return cls(
-            beam=6,
-            plans=12,
-            attempts=2,
-            iterations=16,
-            top_k=8,
-            exp_n=16,
-            budget_seconds=None,
-            patience=16,
-            memory_policy="queue",
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+from accelopt_lsp.agents.settings import SearchSettings
+from accelopt_lsp.profiler.base import Failure
 
 
 @frozen(slots=True)
@@ -165,6 +86,8 @@ class SearchResult:
     attempts: tuple[Attempt, ...] = field(repr=False, default=())
     notes: tuple[str, ...] = ()
 
+
+__all__ = ["BeamSearch", "SearchEvent", "SearchResult", "SearchSettings"]
 
 Listener = Callable[[SearchEvent], None]
 

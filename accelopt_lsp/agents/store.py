@@ -48,7 +48,7 @@ CREATE TABLE runs (
     settings TEXT NOT NULL,
     roles TEXT NOT NULL,
     version TEXT NOT NULL,
-    remembered TEXT NOT NULL,
+    initial TEXT,
     baseline_ms REAL,
     best_ms REAL,
     evaluations INTEGER NOT NULL DEFAULT 0,
@@ -126,7 +126,8 @@ class RunRecord:
         settings: search settings as plain data.
         roles: name of each role's implementation.
         version: version of this package.
-        initial: experiences given to the planner at the start, kept for a resumed run.
+        initial: experiences given to the planner at the start, kept for a resumed run; None
+            if the run did not get that far.
         baseline_ms, best_ms: latencies, as far as known.
         evaluations: evaluations that finished.
         result: the report of a finished run.
@@ -146,7 +147,7 @@ class RunRecord:
     settings: Mapping[str, Any]
     roles: Mapping[str, str]
     version: str
-    initial: tuple[Experience, ...] = ()
+    initial: tuple[Experience, ...] | None = None
     baseline_ms: float | None = None
     best_ms: float | None = None
     evaluations: int = 0
@@ -201,8 +202,8 @@ class RunStore:
         with self._database.write() as connection:
             connection.execute(
                 "INSERT INTO runs (id, created, updated, status, path, function, target, dialect,"
-                " text, arguments, reference, settings, roles, version, remembered)"
-                " VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+                " text, arguments, reference, settings, roles, version)"
+                " VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
                 (
                     run,
                     record.created,
@@ -218,7 +219,6 @@ class RunStore:
                     dumps(dict(record.settings)),
                     dumps(dict(record.roles)),
                     record.version,
-                    dumps([experience_to_json(e) for e in record.initial]),
                 ),
             )
         return run
@@ -308,6 +308,14 @@ class RunStore:
         with self._database.write() as connection:
             connection.execute(
                 "UPDATE experiences SET remembered = 1 WHERE run = ? AND key = ?", (run, key)
+            )
+
+    def set_initial(self, run: str, experiences: Iterable[Experience]) -> None:
+        """Keep the experiences that the planner starts with."""
+        with self._database.write() as connection:
+            connection.execute(
+                "UPDATE runs SET initial = ? WHERE id = ?",
+                (dumps([experience_to_json(e) for e in experiences]), run),
             )
 
     def set_latencies(self, run: str, baseline_ms: float | None, best_ms: float | None) -> None:
@@ -465,7 +473,9 @@ def _record(row: sqlite3.Row) -> RunRecord:
             settings=json.loads(row["settings"]),
             roles=json.loads(row["roles"]),
             version=row["version"],
-            initial=tuple(experience_from_json(e) for e in json.loads(row["remembered"])),
+            initial=None
+            if row["initial"] is None
+            else tuple(experience_from_json(e) for e in json.loads(row["initial"])),
             baseline_ms=row["baseline_ms"],
             best_ms=row["best_ms"],
             evaluations=row["evaluations"],

@@ -1,0 +1,142 @@
+"""Browse, exchange and tidy up the optimization memory and the run store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from accelopt_lsp.agents.codec import experience_to_json
+from accelopt_lsp.agents.database import data_dir
+from accelopt_lsp.agents.memory import (
+    MAX_LINE_BYTES,
+    ImportResult,
+    OptimizationMemory,
+    UnknownExperience,
+)
+from accelopt_lsp.agents.roles import Experience, Tags
+from accelopt_lsp.agents.store import RunStore, UnknownRun
+
+__all__ = [
+    "UnknownExperience",
+    "UnknownRun",
+    "experience_json",
+    "experience_markdown",
+    "export_memory",
+    "fitting_experiences",
+    "import_memory",
+    "memory_path",
+    "open_memory",
+    "open_runs",
+]
+
+
+def memory_path() -> Path:
+    """File of the user's optimization memory."""
+    return data_dir() / "memory.sqlite3"
+
+
+@contextmanager
+def open_memory(path: Path | None = None) -> Iterator[OptimizationMemory]:
+    """The optimization memory, closed afterwards.
+
+    Raises:
+        DatabaseProblem: it cannot be used; the message says what to do.
+    """
+    memory = OptimizationMemory(path)
+    try:
+        yield memory
+    finally:
+        memory.close()
+
+
+@contextmanager
+def open_runs(path: Path | None = None) -> Iterator[RunStore]:
+    """The run store, closed afterwards.
+
+    Raises:
+        DatabaseProblem: it cannot be used; the message says what to do.
+    """
+    store = RunStore(path)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def experience_json(experience: Experience, *, with_code: bool = False) -> dict[str, Any]:
+    """One experience for ``--json``."""
+    return {"schema_version": 1, **experience_to_json(experience, with_code=with_code)}
+
+
+def experience_markdown(experience: Experience) -> str:
+    """One experience for people: strategy, evidence, wins and losses, where it comes from."""
+    tags = experience.tags
+    where = ", ".join(
+        part
+        for part in (
+            f"{tags.bottleneck}-bound" if tags.bottleneck else "",
+            tags.dtype or "",
+            f"{tags.dialect} dialect" if tags.dialect else "",
+            tags.target or "",
+        )
+        if part
+    )
+    lines = [f"### {experience.title}", "", experience.text, ""]
+    if experience.before or experience.after:
+        lines += ["Before:", "```python", experience.before, "```"]
+        lines += ["After:", "```python", experience.after, "```", ""]
+    factor = f"{experience.ratio:.2f}x"
+    lines.append(f"- {'gain' if experience.helpful else 'loss when done'}: {factor} ({where})")
+    lines.append(f"- used again: {experience.wins} won, {experience.losses} lost")
+    origin = experience.origin
+    lines.append(f"- from: {origin.author}, {origin.figures}, run {origin.run or 'unknown'}")
+    if not experience.trusted:
+        lines.append("- imported: not trusted until it wins here once")
+    if experience.pinned:
+        lines.append("- pinned")
+    return "\n".join(lines)
+
+
+def export_memory(file: Path, *, with_code: bool = False, path: Path | None = None) -> int:
+    """Write all experiences as JSON lines; gives how many.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    with open_memory(path) as memory, file.open("w", encoding="utf-8") as handle:
+        count = 0
+        for line in memory.export_lines(with_code=with_code):
+            handle.write(line + "\n")
+            count += 1
+    return count
+
+
+def import_memory(file: Path, *, path: Path | None = None) -> ImportResult:
+    """Take experiences from a file of JSON lines, as untrusted text.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    with open_memory(path) as memory, file.open("rb") as handle:
+        return memory.import_lines(_bounded_lines(handle))
+
+
+def _bounded_lines(handle: Any) -> Iterator[str]:
+    """Lines of a file, none of which takes more memory than a line may have."""
+    while line := handle.readline(MAX_LINE_BYTES + 2):
+        while not line.endswith(b"\n") and len(line) > MAX_LINE_BYTES:
+            # The rest of a line that is too long is read over, not kept.
+            rest = handle.readline(MAX_LINE_BYTES)
+            if not rest or rest.endswith(b"\n"):
+                break
+        yield line.decode("utf-8", "replace")
+
+
+def fitting_experiences(
+    tags: Tags, limit: int, text: str = "", path: Path | None = None
+) -> list[Experience]:
+    """Experiences that fit a situation, for hovers."""
+    with open_memory(path) as memory:
+        return memory.retrieve(tags, limit, text)
