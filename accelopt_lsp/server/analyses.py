@@ -81,7 +81,7 @@ class Worker:
                 self._child = await Child.start(self.command)
             await self._child.send(operation, argument)
             kind, *rest = await asyncio.wait_for(self._child.receive(), self.time_limit)
-        except asyncio.TimeoutError:
+        except TimeoutError:
             await self._discard()
             raise WorkerError(
                 f"analysis took longer than {self.time_limit:g} s and was stopped"
@@ -196,7 +196,7 @@ class Analyses:
         if entry is None:
             return None
         if entry.task is not None and not entry.task.done():
-            with contextlib.suppress(asyncio.TimeoutError):
+            with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(entry.finished.wait(), seconds)
         return entry.done
 
@@ -211,8 +211,8 @@ class Analyses:
     async def _settle(self, document: Document, entry: _Entry) -> bool:
         """One analysis after the pause; False if the text has changed meanwhile."""
         loop = asyncio.get_running_loop()
-        while (wait := entry.due - loop.time()) > 0:
-            await asyncio.sleep(wait)
+        while entry.due > loop.time():  # noqa: ASYNC110 - each keystroke moves it
+            await asyncio.sleep(entry.due - loop.time())
         entry.first_change = None
         generation, due, started = document.generation, entry.due, loop.time()
         entry.done = Analysed(await self._analyse(document), generation)

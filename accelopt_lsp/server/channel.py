@@ -65,7 +65,7 @@ class Pipe:
         body = self._read(_LENGTH.unpack(head)[0])
         if body is None:
             return None
-        message: Message = pickle.loads(body)  # noqa: S301 - written by the server, see above
+        message: Message = pickle.loads(body)
         return message
 
     def _read(self, size: int) -> bytes | None:
@@ -143,7 +143,7 @@ class Child:
             body = await self._process.stdout.readexactly(size)
         except (asyncio.IncompleteReadError, ConnectionResetError):
             raise ChildDied(f"process {self.pid} ended") from None
-        message: Message = pickle.loads(body)  # noqa: S301 - written by this package, see above
+        message: Message = pickle.loads(body)
         return message
 
     async def stop(self, grace: float = 0.0) -> None:
@@ -155,7 +155,7 @@ class Child:
         family = descendants(self.pid)
         try:
             if self.alive and grace > 0:
-                with contextlib.suppress(ChildDied, asyncio.TimeoutError):
+                with contextlib.suppress(ChildDied, TimeoutError):
                     await asyncio.wait_for(self._ask_to_end(), grace)
         finally:
             if self.alive:

@@ -55,6 +55,7 @@ async def _run(use_cases: Mapping[str, UseCase], pipe: Pipe, message: Message) -
         loop.call_soon_threadsafe(task.cancel)
 
     threading.Thread(target=watch, daemon=True).start()
+    answer: tuple[Any, ...]
     try:
         answer = ("result", await task)
     except asyncio.CancelledError:
@@ -103,7 +104,8 @@ async def _profile(request: Request, report: Report) -> Outcome:
     name = found.kernel.source.qualname
     if found.failure is not None:
         return Outcome(name, problem=_problem(found.failure))
-    return Outcome(name, profile=found.profile, correct=found.profile and found.profile.correct)
+    correct = None if found.profile is None else found.profile.correct
+    return Outcome(name, profile=found.profile, correct=correct)
 
 
 async def verify(request: Request, report: Report) -> Outcome:

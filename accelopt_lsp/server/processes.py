@@ -10,12 +10,12 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 
 from attrs import frozen
 
+_PROC = Path("/proc/self")
 _KILL: int = getattr(signal, "SIGKILL", signal.SIGTERM)
 
 
@@ -29,9 +29,7 @@ class Process:
 
 
 def _table() -> dict[int, Process]:
-    if sys.platform == "linux":
-        return _read_proc()
-    return _read_ps()
+    return _read_proc() if _PROC.is_dir() else _read_ps()
 
 
 def _read_proc() -> dict[int, Process]:

@@ -67,7 +67,7 @@ class Protocol(LanguageServerProtocol):
         kwargs: dict[str, Any] | None = None,
     ) -> None:
         super()._execute_handler(msg_id, handler, callback, args, kwargs)
-        future = self._request_futures.get(msg_id)
+        future: Any = self._request_futures.get(msg_id)
         if isinstance(future, asyncio.Future):
             # pygls forgets to drop those of notifications, one a keystroke.
             future.add_done_callback(lambda _: self._request_futures.pop(msg_id, None))

@@ -24,6 +24,7 @@ def serve(handlers: Mapping[str, Handler], pipe: Pipe | None = None) -> None:
         operation, *rest = message
         if operation == "cancel":
             return
+        answer: tuple[Any, ...]
         try:
             answer = ("result", handlers[operation](*rest))
         except Exception as error:

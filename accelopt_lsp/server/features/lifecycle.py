@@ -127,7 +127,7 @@ def _lives(pid: int) -> bool:
 
 async def _watch(pid: int) -> None:
     """End with the editor, should it die without closing our input."""
-    while _lives(pid):
+    while _lives(pid):  # noqa: ASYNC110 - another process sets no event of ours
         await asyncio.sleep(WATCH_SECONDS)
     logger.warning("the client has gone")
     kill_all_children()

@@ -31,8 +31,9 @@ def register(app: App) -> None:
             report_problem(app, run, wrong_output(outcome))
         app.profiles[run.uri, run.kernel] = (run.generation, profile)
         verdict = {True: "outputs verified", False: "outputs wrong", None: "outputs not verified"}
+        figures = f"{profile_line(profile)}; {verdict[profile.correct]}"
         app.tell(
-            f"{run.kernel} on {profile.target}: {profile_line(profile)}; {verdict[profile.correct]}",
+            f"{run.kernel} on {profile.target}: {figures}",
             lsp.MessageType.Info if profile.correct is not False else lsp.MessageType.Warning,
         )
         app.refresh(diagnostics=False)

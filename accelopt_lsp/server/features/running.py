@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
@@ -33,7 +33,7 @@ def start_run(
     found: FoundKernel,
     operation: str,
     title: str,
-    done: Callable[[Run, Outcome], Awaitable[None]],
+    done: Callable[[Run, Outcome], Coroutine[Any, Any, None]],
     details: Mapping[str, Any] | None = None,
 ) -> dict[str, str] | None:
     """Start a job on a kernel and return its id at once; None if it may not or need not start."""
