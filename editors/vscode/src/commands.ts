@@ -1,12 +1,19 @@
 // The palette's commands. What they do is asked of the server, which works for any editor.
 import * as vscode from 'vscode';
+import {
+  CodeActionKind,
+  CodeActionRequest,
+  ExecuteCommandRequest,
+  type ExecuteCommandParams,
+  type LanguageClient,
+} from 'vscode-languageclient/node';
 import { isKernelFile } from './kernels';
 import type { Session } from './session';
 
-/** The server's commands, each called with one object: {uri, line}. */
+/** The server's commands, each called with a document's URI and a kernel's name. */
 const SERVER = {
-  optimize: 'accelopt.optimize',
-  profile: 'accelopt.profile',
+  optimize: 'accelopt.optimizeKernel',
+  profile: 'accelopt.profileKernel',
   setArguments: 'accelopt.setArguments',
 } as const;
 
@@ -17,9 +24,9 @@ interface Choice extends vscode.QuickPickItem {
 export function registerCommands(session: Session): vscode.Disposable[] {
   const register = vscode.commands.registerCommand;
   return [
-    register('accelopt.optimizeKernel', () => atCursor(session, SERVER.optimize)),
-    register('accelopt.profileKernel', () => atCursor(session, SERVER.profile)),
-    register('accelopt.setKernelArguments', () => atCursor(session, SERVER.setArguments)),
+    register('accelopt.editor.optimize', () => atCursor(session, SERVER.optimize)),
+    register('accelopt.editor.profile', () => atCursor(session, SERVER.profile)),
+    register('accelopt.editor.setArguments', () => atCursor(session, SERVER.setArguments)),
     register('accelopt.cancelJob', () => session.jobs.cancelOne()),
     register('accelopt.restartServer', () => session.restart()),
     register('accelopt.showOutput', () => session.log.show()),
@@ -43,14 +50,44 @@ async function atCursor(session: Session, command: string): Promise<void> {
     return;
   }
   const uri = client.code2ProtocolConverter.asUri(editor.document.uri);
-  const { line } = editor.selection.active;
   try {
-    await client.sendRequest('workspace/executeCommand', { command, arguments: [{ uri, line }] });
+    const kernel = await kernelAt(client, uri, editor.selection.active.line);
+    const parameters: ExecuteCommandParams = {
+      command,
+      arguments: kernel === undefined ? [uri] : [uri, kernel],
+    };
+    await client.sendRequest(ExecuteCommandRequest.type, parameters);
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
     session.log.error(`${command}: ${reason}`);
     void vscode.window.showErrorMessage(`AccelOpt: ${reason}`);
   }
+}
+
+/**
+ * Name of the kernel at a line: what the server's own code actions there are about. Without one
+ * the server takes the file's only kernel, or says which there are.
+ */
+async function kernelAt(
+  client: LanguageClient,
+  uri: string,
+  line: number,
+): Promise<string | undefined> {
+  const position = { line, character: 0 };
+  const actions = await client.sendRequest(CodeActionRequest.type, {
+    textDocument: { uri },
+    range: { start: position, end: position },
+    context: { diagnostics: [], only: [CodeActionKind.RefactorRewrite] },
+  });
+  const names = new Set<string>(Object.values(SERVER));
+  for (const action of actions ?? []) {
+    const command = typeof action.command === 'string' ? undefined : action.command;
+    const name: unknown = command?.arguments?.[1];
+    if (command !== undefined && names.has(command.command) && typeof name === 'string') {
+      return name;
+    }
+  }
+  return undefined;
 }
 
 async function showMenu(session: Session): Promise<void> {
@@ -60,9 +97,9 @@ async function showMenu(session: Session): Promise<void> {
   }
   if (session.running !== undefined) {
     choices.push(
-      { label: '$(rocket) Optimize Kernel', command: 'accelopt.optimizeKernel' },
-      { label: '$(dashboard) Profile Kernel', command: 'accelopt.profileKernel' },
-      { label: '$(symbol-parameter) Set Arguments', command: 'accelopt.setKernelArguments' },
+      { label: '$(rocket) Optimize Kernel', command: 'accelopt.editor.optimize' },
+      { label: '$(dashboard) Profile Kernel', command: 'accelopt.editor.profile' },
+      { label: '$(symbol-parameter) Set Arguments', command: 'accelopt.editor.setArguments' },
     );
   }
   choices.push(

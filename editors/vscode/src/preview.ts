@@ -1,19 +1,24 @@
 // An edit that asks for confirmation is shown as a diff of the whole file before it is applied.
 import * as path from 'node:path';
 import * as vscode from 'vscode';
-import type {
-  ApplyWorkspaceEditParams,
-  ApplyWorkspaceEditResult,
-  LanguageClient,
-  TextDocumentEdit,
-  TextEdit,
-  WorkspaceEdit,
+import {
+  MessageType,
+  type ApplyWorkspaceEditParams,
+  type ApplyWorkspaceEditResult,
+  type LanguageClient,
+  type MessageActionItem,
+  type ShowMessageRequestParams,
+  type TextDocumentEdit,
+  type TextEdit,
+  type WorkspaceEdit,
 } from 'vscode-languageclient/node';
 
 const SCHEME = 'accelopt-preview';
 const CONTEXT = 'accelopt.previewing';
 const APPLY = 'Apply';
 const DISCARD = 'Discard';
+/** What the server calls the look at the diff, when it asks whether to apply a result. */
+const SHOW_DIFF = 'Show diff';
 const DISCARDED: ApplyWorkspaceEditResult = {
   applied: false,
   failureReason: 'The user discarded the change.',
@@ -65,6 +70,8 @@ export class Preview implements vscode.Disposable, vscode.TextDocumentContentPro
   private readonly texts = new Map<string, string>();
   private readonly registration = vscode.workspace.registerTextDocumentContentProvider(SCHEME, this);
   private decide: Decision | undefined;
+  /** The server's words about the edit that it will send next. */
+  private offer: string | undefined;
   private count = 0;
 
   provideTextDocumentContent(uri: vscode.Uri): string {
@@ -76,6 +83,8 @@ export class Preview implements vscode.Disposable, vscode.TextDocumentContentPro
     params: ApplyWorkspaceEditParams,
     client: LanguageClient,
   ): Promise<ApplyWorkspaceEditResult> {
+    const words = this.offer ?? params.label ?? 'AccelOpt';
+    this.offer = undefined;
     const change = onlyChange(params.edit);
     const convert = client.protocol2CodeConverter;
     if (change === undefined || !asksForConfirmation(params.edit)) {
@@ -90,7 +99,7 @@ export class Preview implements vscode.Disposable, vscode.TextDocumentContentPro
     const before = document.getText();
     const edits = await convert.asTextEdits(change.edits);
     const after = applied(document, edits);
-    if (!(await this.ask(document, after, params.label ?? 'AccelOpt'))) {
+    if (!(await this.ask(document, after, words))) {
       return DISCARDED;
     }
     if (document.getText() !== before) {
@@ -101,6 +110,29 @@ export class Preview implements vscode.Disposable, vscode.TextDocumentContentPro
     const result = await vscode.workspace.applyEdit(edit);
     await vscode.window.showTextDocument(document);
     return { applied: result };
+  }
+
+  /**
+   * Handle `window/showMessageRequest`.
+   *
+   * When the server offers a result, the answer is to go on: the edit that follows is shown
+   * as a diff, under the same words, and the user decides there, once.
+   */
+  async answerFor(params: ShowMessageRequestParams): Promise<MessageActionItem | null> {
+    const actions = params.actions ?? [];
+    const apply = actions.find((action) => action.title === APPLY);
+    if (apply !== undefined && actions.some((action) => action.title === SHOW_DIFF)) {
+      this.offer = params.message;
+      return apply;
+    }
+    switch (params.type) {
+      case MessageType.Error:
+        return (await vscode.window.showErrorMessage(params.message, ...actions)) ?? null;
+      case MessageType.Warning:
+        return (await vscode.window.showWarningMessage(params.message, ...actions)) ?? null;
+      default:
+        return (await vscode.window.showInformationMessage(params.message, ...actions)) ?? null;
+    }
   }
 
   /** Answer the open question, if there is one. */

@@ -5,6 +5,7 @@ import {
   CloseAction,
   ErrorAction,
   LanguageClient,
+  ShowMessageRequest,
   State as ClientState,
   Trace,
   WorkDoneProgressCancelNotification,
@@ -178,6 +179,7 @@ export class Session implements vscode.Disposable {
     client.onRequest(ApplyWorkspaceEditRequest.type.method, (params) =>
       this.preview.handle(params, client),
     );
+    client.onRequest(ShowMessageRequest.type.method, (params) => this.preview.answerFor(params));
     client.onDidChangeState((event) => {
       if (client !== this.client) {
         return;
