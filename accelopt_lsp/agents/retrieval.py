@@ -21,7 +21,7 @@ SIMILAR = 0.85
 PER_STRATEGY = 3
 """At most so many retrieved experiences of one rewrite or title, while others are there."""
 
-_WORD = re.compile(r"[a-z_][a-z0-9_]+")
+_WORD = re.compile(r"[a-z0-9_]+")
 
 
 def words(text: str) -> list[str]:
