@@ -6,153 +6,28 @@ With ``--json`` one object goes to stdout and nothing else; progress goes to std
 
 from __future__ import annotations
 
-import asyncio
-import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import Any
 
 import click
 
 import accelopt_lsp
-from accelopt_lsp.nki.arguments import ArgumentSpec, SpecError, parse_spec
-from accelopt_lsp.nki.targets import get_target, target_names
-
-F = TypeVar("F", bound=Callable[..., Any])
-FINDINGS, USAGE = 1, 2
-
-if TYPE_CHECKING:
-    ParamType = click.ParamType[Any]
-else:
-    ParamType = click.ParamType
-
-
-def fail(message: str) -> NoReturn:
-    """Usage or environment error: message on stderr, exit status 2."""
-    click.echo(f"accelopt: {message}", err=True)
-    raise SystemExit(USAGE)
-
-
-def print_json(data: Any) -> None:
-    click.echo(json.dumps(data, indent=2, allow_nan=False))
-
-
-class TargetType(ParamType):
-    """A target or one of its aliases."""
-
-    name = "target"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> str:
-        try:
-            return get_target(str(value)).name
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-
-
-class KernelType(ParamType):
-    """``FILE`` or ``FILE::FUNCTION``."""
-
-    name = "kernel"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[Path, str | None]:
-        if isinstance(value, tuple):
-            return value
-        path, separator, function = str(value).rpartition("::")
-        return (Path(path), function) if separator else (Path(function), None)
-
-
-class ArgumentType(ParamType):
-    """``NAME=SPEC``."""
-
-    name = "name=spec"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, ArgumentSpec]:
-        if isinstance(value, tuple):
-            return value
-        name, separator, spec = str(value).partition("=")
-        if not separator or not name.strip().isidentifier():
-            self.fail(f"{value!r} is not NAME=SPEC, such as x=bf16[128,512]", param, ctx)
-        try:
-            return name.strip(), parse_spec(spec)
-        except SpecError as error:
-            self.fail(str(error), param, ctx)
-
-
-class GridType(ParamType):
-    """``2`` or ``2,4``."""
-
-    name = "grid"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[int, ...]:
-        if isinstance(value, tuple):
-            return value
-        try:
-            sizes = tuple(int(part) for part in str(value).split(","))
-        except ValueError:
-            sizes = ()
-        if not sizes or any(s < 1 for s in sizes):
-            self.fail(f"{value!r} is not a launch grid such as 2 or 2,4", param, ctx)
-        return sizes
-
-
-def kernel_options(function: F) -> F:
-    """Options that say which kernel to run, and with what."""
-    options = (
-        click.argument("kernel", type=KernelType(), metavar="FILE[::FUNCTION]"),
-        click.option("--target", type=TargetType(), help=f"Hardware: {', '.join(target_names())}."),
-        click.option(
-            "--reference",
-            type=click.Path(path_type=Path),
-            help="Python file with forward(), whose results are the expected outputs.",
-        ),
-        click.option(
-            "--arg",
-            "arguments",
-            type=ArgumentType(),
-            multiple=True,
-            metavar="NAME=SPEC",
-            help="Argument of the kernel, such as x=bf16[4096,1024] or eps=1e-5. Repeatable.",
-        ),
-        click.option("--grid", type=GridType(), default=(), help="SPMD launch grid: 2 or 2,4."),
-        click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
-    )
-    for option in reversed(options):
-        function = option(function)
-    return function
-
-
-def kernel_request(
-    kernel: tuple[Path, str | None],
-    target: str | None,
-    reference: Path | None,
-    arguments: tuple[tuple[str, ArgumentSpec], ...],
-    grid: tuple[int, ...],
-) -> Any:
-    from accelopt_lsp.workbench.requests import KernelRequest
-
-    return KernelRequest(
-        path=kernel[0],
-        function=kernel[1],
-        arguments=dict(arguments),
-        target=target,
-        reference=reference,
-        grid=grid,
-    )
-
-
-def run_async(coroutine: Any) -> Any:
-    """Run a use case; known errors of requests become usage errors, Ctrl-C ends the child."""
-    from accelopt_lsp.workbench.requests import RequestError
-    from accelopt_lsp.workbench.settings import SettingsError
-
-    try:
-        return asyncio.run(coroutine)
-    except (RequestError, SettingsError) as error:
-        fail(str(error))
-    except KeyboardInterrupt:
-        click.echo("accelopt: interrupted", err=True)
-        raise SystemExit(130) from None
+from accelopt_lsp.cli_memory import memory, runs
+from accelopt_lsp.cli_options import (
+    FINDINGS,
+    USAGE,
+    ArgumentType,
+    KernelType,
+    TargetType,
+    fail,
+    kernel_options,
+    kernel_request,
+    print_json,
+    run_async,
+)
+from accelopt_lsp.nki.arguments import ArgumentSpec
+from accelopt_lsp.nki.targets import target_names
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -225,6 +100,100 @@ def profile(
         raise SystemExit(FINDINGS)
     if report.profile.correct is False:
         raise SystemExit(FINDINGS)
+
+
+@cli.command()
+@kernel_options
+@click.option("--backend", default="simulator", show_default=True, help="What runs attempts.")
+@click.option(
+    "--agents",
+    type=click.Choice(["offline"]),
+    default="offline",
+    show_default=True,
+    help="Who plans: offline is the built-in catalogue of rewrites.",
+)
+@click.option("--beam", type=click.IntRange(1), help="Candidates kept after each iteration.")
+@click.option("--plans", type=click.IntRange(1), help="Plans for each candidate.")
+@click.option("--attempts", type=click.IntRange(1), help="Tries at each plan.")
+@click.option("--iterations", type=click.IntRange(0), help="Iterations of the search.")
+@click.option("--fix-rounds", type=click.IntRange(0), help="Repairs of a failed attempt.")
+@click.option("--budget-seconds", type=click.FloatRange(0, min_open=True), help="Time to search.")
+@click.option("--seed", type=int, help="Makes a run repeatable.")
+@click.option("--allow-lower-precision", is_flag=True, help="Accept narrower data types.")
+@click.option("--no-memory", is_flag=True, help="Neither use nor fill the optimization memory.")
+@click.option("--resume", metavar="RUN", help="Go on with an interrupted run.")
+@click.option("--out", type=click.Path(path_type=Path), help="Write the result to this file.")
+@click.option("--in-place", is_flag=True, help="Write the result over the kernel's file.")
+@click.option("--diff", is_flag=True, help="Show what changed.")
+@click.option(
+    "--read",
+    "read_paths",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    help="Further folder that the kernel may read. Repeatable.",
+)
+def optimize(
+    kernel: tuple[Path, str | None],
+    target: str | None,
+    reference: Path | None,
+    arguments: tuple[tuple[str, ArgumentSpec], ...],
+    grid: tuple[int, ...],
+    as_json: bool,
+    backend: str,
+    agents: str,
+    no_memory: bool,
+    resume: str | None,
+    out: Path | None,
+    in_place: bool,
+    diff: bool,
+    read_paths: tuple[Path, ...],
+    **search: Any,
+) -> None:
+    """Search for a faster version of a kernel, verified on five inputs.
+
+    Exit status 1 means that nothing faster was found. An interrupted run can be resumed.
+    """
+    from accelopt_lsp.agents.settings import SearchSettings
+    from accelopt_lsp.cli_output import (
+        console,
+        error_console,
+        search_progress,
+        show_failure,
+        show_optimization,
+    )
+    from accelopt_lsp.workbench.optimize import OptimizeRequest, optimize_kernel
+
+    if out is not None and in_place:
+        fail("--out and --in-place exclude each other")
+    chosen = {name: value for name, value in search.items() if value is not None}
+    request = OptimizeRequest(
+        kernel=kernel_request(kernel, target, reference, arguments, grid),
+        search=SearchSettings(**chosen),
+        agents=agents,
+        backend=backend,
+        read_paths=tuple(p.resolve() for p in read_paths),
+        use_memory=not no_memory,
+        resume=resume,
+    )
+    with search_progress(not as_json) as progress:
+        report = run_async(optimize_kernel(request, progress))
+    if as_json:
+        print_json(report.to_json())
+    elif report.failure is None:
+        show_optimization(console(), report, with_diff=diff)
+    if report.failure is not None:
+        if not as_json:
+            show_failure(report.failure, str(report.kernel.path))
+        raise SystemExit(FINDINGS)
+    if not report.improved:
+        raise SystemExit(FINDINGS)
+    destination = report.kernel.path if in_place else out
+    if destination is not None:
+        try:
+            destination.write_text(report.new_text, "utf-8")
+        except OSError as error:
+            fail(f"cannot write {destination}: {error.strerror}")
+        error_console().print(f"wrote {destination}")
 
 
 @cli.command()
@@ -328,6 +297,10 @@ def doctor(as_json: bool) -> None:
         show_findings(console(), findings)
     if any(f.ok is False for f in findings):
         raise SystemExit(USAGE)
+
+
+cli.add_command(memory)
+cli.add_command(runs)
 
 
 def main() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -13,9 +13,12 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
-from accelopt_lsp.nki.profile import Profile
-from accelopt_lsp.profiler.base import Failure
-from accelopt_lsp.workbench.doctor import Finding
+if TYPE_CHECKING:
+    from accelopt_lsp.agents.search import SearchEvent
+    from accelopt_lsp.nki.profile import Profile
+    from accelopt_lsp.profiler.base import Failure
+    from accelopt_lsp.workbench.doctor import Finding
+    from accelopt_lsp.workbench.optimize import OptimizeReport
 
 
 def console() -> Console:
@@ -52,6 +55,25 @@ def progress_line(show: bool) -> Iterator[Any]:
             )
 
         yield update
+
+
+@contextmanager
+def search_progress(show: bool) -> Iterator[Any]:
+    """A listener for search events that draws on stderr, and only on a terminal."""
+    with progress_line(show) as update:
+        if update is None:
+            yield None
+            return
+
+        def listen(event: SearchEvent) -> None:
+            best = "" if event.evaluations == 0 else f", best {event.speedup:.2f}x"
+            update(
+                f"iteration {event.iteration}/{event.iterations}, "
+                f"{event.evaluations} evaluated{best}: {event.message}",
+                event.fraction,
+            )
+
+        yield listen
 
 
 def milliseconds(value: float | None) -> str:
@@ -175,6 +197,44 @@ def show_comparison(out: Console, first: tuple[str, Profile], second: tuple[str,
     for name in dict.fromkeys((*left, *right)):
         table.add_row(Text(name, "cyan"), left.get(name, "-"), right.get(name, "-"))
     out.print(table)
+
+
+def show_optimization(out: Console, report: OptimizeReport, *, with_diff: bool) -> None:
+    """Before and after, the steps between them, and on request the diff."""
+    name = report.kernel.source.qualname
+    if report.baseline is not None and report.best is not None and report.improved:
+        out.print(
+            Text.assemble(
+                (name, "bold"),
+                f" on {report.kernel.target}: ",
+                (f"{report.speedup:.2f} times as fast", "bold green"),
+                f", {report.evaluations} evaluations",
+            )
+        )
+        show_comparison(out, ("before", report.baseline), ("after", report.best))
+        out.print()
+        for number, step in enumerate(report.strategies, 1):
+            change = f"{milliseconds(step.before_ms)} -> {milliseconds(step.after_ms)}"
+            out.print(Text.assemble(f"{number}. ", (step.plan.title, "bold"), f"  {change}"))
+            if step.plan.rationale:
+                out.print(Text(f"   {step.plan.rationale}", "dim"))
+    else:
+        out.print(
+            Text.assemble(
+                (name, "bold"),
+                f" on {report.kernel.target}: nothing faster found in "
+                f"{report.evaluations} evaluations ({report.stopped or 'not searched'})",
+            )
+        )
+        if report.baseline is not None:
+            show_profile(out, report.baseline, report.kernel.text)
+    for note in report.notes:
+        out.print(Text(f"note: {note}", "dim"))
+    if report.run is not None:
+        out.print(Text(f"run {report.run} (accelopt runs show {report.run})", "dim"))
+    if with_diff and report.diff:
+        out.print()
+        show_diff(out, report.diff)
 
 
 def show_diff(out: Console, diff: str) -> None:

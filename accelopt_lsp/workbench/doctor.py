@@ -11,9 +11,9 @@ import sys
 from pathlib import Path
 
 from attrs import frozen
-from platformdirs import user_data_dir
 
 import accelopt_lsp
+from accelopt_lsp.agents.database import data_dir
 
 
 @frozen(slots=True)
@@ -45,11 +45,6 @@ _PACKAGES = (
     "click",
     "rich",
 )
-
-
-def data_folder() -> Path:
-    """Folder of the memory and the run store (``ACCELOPT_DATA_DIR`` wins)."""
-    return Path(os.environ.get("ACCELOPT_DATA_DIR") or user_data_dir("accelopt", appauthor=False))
 
 
 def examine() -> tuple[Finding, ...]:
@@ -96,7 +91,7 @@ def _sqlite() -> Finding:
 
 
 def _data_folder() -> Finding:
-    folder = data_folder()
+    folder = data_dir()
     existing = folder
     while not existing.exists():
         existing = existing.parent
@@ -110,12 +105,13 @@ def _data_folder() -> Finding:
 
 
 def _sandbox() -> Finding:
-    if sys.platform == "linux":
+    system = platform.system()
+    if system == "Linux":
         return Finding("sandbox", True, "kernels run in a restricted child process")
     return Finding(
         "sandbox",
         None,
-        f"on {sys.platform} the child is restricted by Python's audit hooks and limits only",
+        f"on {system} the child is restricted by Python's audit hooks and limits only",
     )
 
 

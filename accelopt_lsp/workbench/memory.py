@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from accelopt_lsp.agents.codec import experience_to_json
-from accelopt_lsp.agents.database import data_dir
+from accelopt_lsp.agents.database import DatabaseProblem, data_dir
 from accelopt_lsp.agents.memory import (
     MAX_LINE_BYTES,
     ImportResult,
@@ -19,6 +19,7 @@ from accelopt_lsp.agents.roles import Experience, Tags
 from accelopt_lsp.agents.store import RunStore, UnknownRun
 
 __all__ = [
+    "DatabaseProblem",
     "UnknownExperience",
     "UnknownRun",
     "experience_json",
