@@ -22,8 +22,8 @@ def critical_ns(schedule: Schedule) -> dict[int, float]:
     moment = times.finish
     steps = 0
     while index >= 0 and steps <= len(codes):
-        shares[codes[index]] = shares.get(codes[index], 0.0) + moment - times.trigger[index]
-        moment = times.trigger[index]
+        shares[codes[index]] = shares.get(codes[index], 0.0) + moment - times.since[index]
+        moment = times.since[index]
         index = times.cause[index]
         steps += 1
     return shares

@@ -2,7 +2,7 @@
 
 Conventions, as seen in the published NKIBench profiles: fp32 products and their transposes
 count twice in ``hardware_flops`` (products with one row, which broadcast partitions, once); the
-engines' SBUF and PSUM bytes are per partition; HBM bytes are true bytes.
+engines' part of the SBUF and PSUM bytes is per partition; transfers count with true bytes.
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ from accelopt_lsp.nki.peak import matmul_peak
 from accelopt_lsp.nki.profile import COUNTER_NAMES
 from accelopt_lsp.profiler.simulator.timeline.schedule import Schedule
 from accelopt_lsp.profiler.simulator.timeline.stream import Op, Queue
-
-PARTITIONS = 128
 
 
 def hardware_flops(op: Op) -> int:
@@ -42,8 +40,8 @@ def counters(schedule: Schedule, latency_ns: float | None) -> Mapping[str, float
         if work.dma is not None:
             hbm_read += count * work.dma.hbm_read_bytes
             hbm_write += count * work.dma.hbm_write_bytes
-            traffic[Buffer.SBUF, "write"] += count * _sbuf_written(op) / PARTITIONS
-            traffic[Buffer.SBUF, "read"] += count * _sbuf_read(op) / PARTITIONS
+            traffic[Buffer.SBUF, "write"] += count * _sbuf_written(op)
+            traffic[Buffer.SBUF, "read"] += count * _sbuf_read(op)
             continue
         if op.queue is Queue.TENSOR:
             size = count * hardware_flops(op)
@@ -54,8 +52,9 @@ def counters(schedule: Schedule, latency_ns: float | None) -> Mapping[str, float
     found["hbm_read_bytes"], found["hbm_write_bytes"] = hbm_read, hbm_write
     for (buffer, direction), amount in traffic.items():
         found[f"{buffer.value}_{direction}_bytes"] = round(amount)
-    found["spill_save_bytes"] = schedule.spill_save_bytes
-    found["spill_reload_bytes"] = schedule.spill_reload_bytes
+    saved, reloaded = _internal_traffic(schedule)
+    found["spill_save_bytes"] = schedule.spill_save_bytes + saved
+    found["spill_reload_bytes"] = schedule.spill_reload_bytes + reloaded
     found["hardware_flops"], found["transpose_flops"] = flops, transposes
     moved = hbm_read + hbm_write
     if moved:
@@ -75,6 +74,36 @@ def counters(schedule: Schedule, latency_ns: float | None) -> Mapping[str, float
     return found
 
 
+def _internal_traffic(schedule: Schedule) -> tuple[int, int]:
+    """Bytes written to HBM tensors that are neither input nor output, and read back.
+
+    neuron-profile counts them as spills: so does the measured swiglu, which keeps an
+    intermediate in HBM.
+    """
+    stream = schedule.stream
+    internal = {s.id for s in stream.storages if s.buffer is Buffer.HBM and not s.external}
+    transfers = {
+        code: op
+        for code, op in enumerate(stream.ops)
+        if op.work.dma is not None and op.issue is not None
+    }
+    written: dict[int, int] = {}
+    read: dict[int, int] = {}
+    for code, regions in zip(stream.codes, stream.regions, strict=True):
+        op = transfers.get(code)
+        if op is None or op.work.dma is None:
+            continue
+        for position in op.writes:
+            storage = regions[position][0]
+            if storage in internal:
+                written[storage] = written.get(storage, 0) + op.work.dma.hbm_write_bytes
+        for position in op.reads:
+            storage = regions[position][0]
+            if storage in internal:
+                read[storage] = read.get(storage, 0) + op.work.dma.hbm_read_bytes
+    return sum(written.values()), sum(size for s, size in read.items() if s in written)
+
+
 def _sbuf_written(op: Op) -> float:
     dma = op.work.dma
     return dma.write_bytes if dma is not None and dma.route.value.endswith("sbuf") else 0
@@ -86,13 +115,33 @@ def _sbuf_read(op: Op) -> float:
 
 
 def _engine_traffic(op: Op, count: int, traffic: dict[tuple[Buffer, str], float]) -> None:
-    """Bytes per partition that an engine moves; element sizes are taken as four bytes in PSUM."""
-    issue = op.issue
-    if issue is None:
+    """Bytes per partition that an engine moves.
+
+    As measured: instructions with one tile input only; fp32 products run as two instructions,
+    each of which reads both operands and writes the result.
+    """
+    work = op.work
+    if op.queue is Queue.TENSOR:
+        repeats = count * (2 if work.passes == 4 else 1)
+        width = 4 if work.passes == 4 else 2
+        inputs = work.elements + _stationary_columns(op)
+        traffic[Buffer.SBUF, "read"] += repeats * inputs * width
+        traffic[Buffer.PSUM, "write"] += repeats * _product_columns(op) * 4
         return
-    width = 2 if op.work.all_16bit else 4
-    elements = op.work.elements
-    if op.work.dst.on_chip:
-        traffic[op.work.dst, "write"] += count * elements * width
-    traffic[Buffer.SBUF, "read"] += count * op.work.sbuf_inputs * elements * width
-    traffic[Buffer.PSUM, "read"] += count * op.work.psum_inputs * elements * width
+    if work.sbuf_inputs + work.psum_inputs != 1:
+        return
+    size = count * work.elements * (2 if work.all_16bit else 4)
+    traffic[work.dst, "write"] += size
+    traffic[Buffer.SBUF if work.sbuf_inputs else Buffer.PSUM, "read"] += size
+
+
+def _stationary_columns(op: Op) -> int:
+    work = op.work
+    if op.name == "nc_transpose":
+        return work.partitions
+    return work.flops // max(1, 2 * work.partitions * work.elements)
+
+
+def _product_columns(op: Op) -> int:
+    """Columns of the result: those of the moving operand, or the data's rows in a transpose."""
+    return op.work.partitions if op.name == "nc_transpose" else op.work.elements

@@ -29,10 +29,10 @@ class Edges:
     orders: list[list[int] | None]
 
 
-class _StorageState:
+class _Boxes:
     """Last writer and readers since, for every box of one storage."""
 
-    __slots__ = ("boxes", "inherited", "inside", "known", "overlaps", "readers", "writer")
+    __slots__ = ("boxes", "inside", "known", "overlaps", "readers", "writer")
 
     def __init__(self) -> None:
         self.known: dict[Region, int] = {}
@@ -41,10 +41,12 @@ class _StorageState:
         self.inside: list[list[int]] = []
         self.writer: list[int] = []
         self.readers: list[list[int]] = []
-        self.inherited: tuple[int, ...] = ()
 
-    def add(self, box: Region) -> int:
-        """Register a box and relate it to the known ones."""
+    def slot(self, box: Region) -> int:
+        """Number of a box; a new one is related to those known."""
+        found = self.known.get(box)
+        if found is not None:
+            return found
         index = len(self.boxes)
         _, p0, p1, b0, b1 = box
         overlaps, inside = [index], [index]
@@ -65,26 +67,115 @@ class _StorageState:
         return index
 
 
+class _Tracker:
+    """Who touched which storage last.
+
+    Most storages are only ever touched as a whole: these are one entry in three lists. A
+    storage that is touched through several boxes moves to :class:`_Boxes`.
+    """
+
+    __slots__ = ("box", "many", "psum", "queues", "reads", "window", "writer")
+
+    def __init__(self, stream: Stream, queues: list[int], window: int) -> None:
+        count = len(stream.storages)
+        self.box: list[Region | None] = [None] * count
+        self.writer = [-1] * count
+        self.reads: list[list[int]] = [[] for _ in range(count)]
+        self.many: dict[int, _Boxes] = {}
+        self.psum = [s.buffer is Buffer.PSUM for s in stream.storages]
+        self.queues = queues
+        self.window = window
+
+    def boxes(self, storage: int) -> _Boxes:
+        """The storage box by box."""
+        found = self.many.get(storage)
+        if found is None:
+            found = self.many[storage] = _Boxes()
+            whole = self.box[storage]
+            if whole is not None:
+                found.slot(whole)
+                found.writer[0] = self.writer[storage]
+                found.readers[0] = self.reads[storage]
+        return found
+
+    def read(self, box: Region, index: int, needs: set[int]) -> None:
+        """Record a read of part of a storage that is touched through several boxes."""
+        state = self.boxes(box[0])
+        slot = state.slot(box)
+        for other in state.overlaps[slot]:
+            if state.writer[other] >= 0:
+                needs.add(state.writer[other])
+        state.readers[slot].append(index)
+
+    def write(
+        self, box: Region, index: int, needs: set[int], follows: set[int], accumulates: bool
+    ) -> bool:
+        """Record a write; True if nothing of it had been written before."""
+        state = self.boxes(box[0])
+        slot = state.slot(box)
+        fresh = True
+        for other in state.overlaps[slot]:
+            writer = state.writer[other]
+            if writer >= 0:
+                fresh = False
+                self.after_writer(writer, box[0], index, needs, follows, accumulates)
+            self.after_readers(state.readers[other], follows)
+        for other in state.inside[slot]:
+            state.writer[other] = index
+            state.readers[other] = []
+        return fresh
+
+    def after_writer(
+        self,
+        writer: int,
+        storage: int,
+        index: int,
+        needs: set[int],
+        follows: set[int],
+        accumulates: bool,
+    ) -> None:
+        """Products that one engine adds up in PSUM do not wait for each other's latency."""
+        if accumulates and (not self.psum[storage] or self.queues[writer] != self.queues[index]):
+            needs.add(writer)
+        else:
+            follows.add(writer)
+
+    def after_readers(self, readers: list[int], follows: set[int]) -> None:
+        if readers:
+            if len(readers) > 4:
+                readers = _latest(readers, self.queues, self.window)
+            follows.update(readers)
+
+    def finals(self, storages: tuple[int, ...]) -> tuple[int, ...]:
+        """Instructions after which nobody uses these storages any more; forgets them."""
+        found: set[int] = set()
+        for storage in storages:
+            state = self.many.pop(storage, None)
+            if state is None:
+                if self.writer[storage] >= 0:
+                    found.add(self.writer[storage])
+                self.after_readers(self.reads[storage], found)
+                continue
+            found.update(writer for writer in state.writer if writer >= 0)
+            for readers in state.readers:
+                self.after_readers(readers, found)
+        if len(found) > 4:
+            return tuple(_latest(sorted(found), self.queues, self.window))
+        return tuple(found)
+
+
 def untracked(stream: Stream) -> set[int]:
     """HBM storages that are only read or only written: nothing can wait for them."""
+    transfers = {code: op for code, op in enumerate(stream.ops) if op.engines}
     read: set[int] = set()
     written: set[int] = set()
-    for op, regions in _distinct_accesses(stream):
-        read.update(regions[p][0] for p in op[0] if p < len(regions))
-        written.update(regions[p][0] for p in op[1] if p < len(regions))
+    for code, regions in zip(stream.codes, stream.regions, strict=True):
+        if code in transfers:
+            op = transfers[code]
+            read.update(regions[p][0] for p in op.reads)
+            written.update(regions[p][0] for p in op.writes)
     both = read & written
     return {s.id for s in stream.storages if s.buffer is Buffer.HBM and s.id not in both}
-
-
-def _distinct_accesses(
-    stream: Stream,
-) -> list[tuple[tuple[tuple[int, ...], tuple[int, ...]], tuple[Region, ...]]]:
-    dma = [bool(op.engines) for op in stream.ops]
-    return [
-        ((stream.ops[code].reads, stream.ops[code].writes), regions)
-        for code, regions in zip(stream.codes, stream.regions, strict=True)
-        if dma[code]
-    ]
 
 
 def dependencies(stream: Stream, slots: Slots, window: int) -> Edges:
@@ -98,17 +189,14 @@ def dependencies(stream: Stream, slots: Slots, window: int) -> Edges:
     uses: list[list[int] | None] = [None] * count
     orders: list[list[int] | None] = [None] * count
     skip = untracked(stream)
-    states: dict[int, _StorageState] = {}
-    ops = stream.ops
-    table = [(op.reads, op.writes, int(op.queue), op.accumulates) for op in ops]
-    queues = [int(ops[code].queue) for code in stream.codes]
-    after = slots.after
-    psum = {s.id for s in stream.storages if s.buffer is Buffer.PSUM}
-    ordinals = compute_ordinals(queues)
+    table = [(op.reads, op.writes, int(op.queue), op.accumulates) for op in stream.ops]
+    queues = [table[code][2] for code in stream.codes]
+    tracker = _Tracker(stream, queues, window)
+    boxes, many, writers, readers = tracker.box, tracker.many, tracker.writer, tracker.reads
+    inherited: dict[int, tuple[int, ...]] = {}
+    ordinals = compute_ordinals(queues) if window else []
     for index, (code, regions) in enumerate(zip(stream.codes, stream.regions, strict=True)):
         reads, writes, queue, accumulates = table[code]
-        in_order = window == 0 or queue >= COMPUTE_QUEUES
-        horizon = ordinals[index] - window
         needs: set[int] = set()
         follows: set[int] = set()
         for position in reads:
@@ -116,66 +204,54 @@ def dependencies(stream: Stream, slots: Slots, window: int) -> Edges:
             storage = box[0]
             if storage in skip:
                 continue
-            state = states.get(storage)
-            if state is None:
-                state = states[storage] = _StorageState()
-            slot = state.known.get(box)
-            if slot is None:
-                slot = state.add(box)
-            for other in state.overlaps[slot]:
-                writer = state.writer[other]
-                if writer >= 0:
-                    needs.add(writer)
-            state.readers[slot].append(index)
+            if boxes[storage] is None:
+                boxes[storage] = box
+            if boxes[storage] == box and storage not in many:
+                if writers[storage] >= 0:
+                    needs.add(writers[storage])
+                readers[storage].append(index)
+            else:
+                tracker.read(box, index, needs)
         for position in writes:
             box = regions[position]
             storage = box[0]
             if storage in skip:
                 continue
-            state = states.get(storage)
-            if state is None:
-                state = states[storage] = _StorageState()
-                taken = after.get(storage)
+            if boxes[storage] is None:
+                boxes[storage] = box
+                taken = slots.after.get(storage)
                 if taken:
-                    state.inherited = _last_accesses(taken, states, queues, window)
-                    for old in taken:
-                        states.pop(old, None)
-            slot = state.known.get(box)
-            if slot is None:
-                slot = state.add(box)
-            fresh = True
-            for other in state.overlaps[slot]:
-                writer = state.writer[other]
-                if writer >= 0:
-                    fresh = False
-                    if accumulates and (storage not in psum or queues[writer] != queue):
-                        needs.add(writer)
-                    else:
-                        follows.add(writer)
-                readers = state.readers[other]
-                if readers:
-                    if len(readers) > 4:
-                        readers = _latest(readers, queues, window)
-                    follows.update(readers)
-            if fresh:
-                follows.update(state.inherited)
-            for other in state.inside[slot]:
-                state.writer[other] = index
-                if state.readers[other]:
-                    state.readers[other] = []
-        follows -= needs
-        follows.discard(index)
-        needs.discard(index)
+                    inherited[storage] = tracker.finals(taken)
+            if boxes[storage] == box and storage not in many:
+                writer = writers[storage]
+                fresh = writer < 0
+                if not fresh:
+                    tracker.after_writer(writer, storage, index, needs, follows, accumulates)
+                if readers[storage]:
+                    tracker.after_readers(readers[storage], follows)
+                    readers[storage] = []
+                writers[storage] = index
+            else:
+                fresh = tracker.write(box, index, needs, follows, accumulates)
+            if fresh and storage in inherited:
+                follows.update(inherited[storage])
         total = 0
         for before in needs:
+            if before == index:
+                continue
             total += 1
             users = uses[before]
             if users is None:
                 uses[before] = [index]
             else:
                 users.append(index)
+        in_order = window == 0 or queue >= COMPUTE_QUEUES
         for before in follows:
-            if queues[before] == queue and (in_order or ordinals[before] <= horizon):
+            if before == index or before in needs:
+                continue
+            if queues[before] == queue and (
+                in_order or ordinals[before] <= ordinals[index] - window
+            ):
                 continue
             total += 1
             users = orders[before]
@@ -209,25 +285,3 @@ def _latest(readers: list[int], queues: list[int], window: int) -> list[int]:
             seen.add(queue)
             kept.append(reader)
     return kept
-
-
-def _last_accesses(
-    storages: tuple[int, ...],
-    states: dict[int, _StorageState],
-    queues: list[int],
-    window: int,
-) -> tuple[int, ...]:
-    """Instructions after which nobody uses these storages any more."""
-    found: set[int] = set()
-    for storage in storages:
-        state = states.get(storage)
-        if state is None:
-            continue
-        for writer in state.writer:
-            if writer >= 0:
-                found.add(writer)
-        for readers in state.readers:
-            found.update(readers)
-    if not found:
-        return ()
-    return tuple(_latest(sorted(found), queues, window))

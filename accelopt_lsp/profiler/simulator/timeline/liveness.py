@@ -17,6 +17,11 @@ class Lifetimes:
     first: list[int]
     last: list[int]
 
+    @property
+    def size(self) -> int:
+        """Number of storages."""
+        return len(self.first)
+
 
 def lifetimes(stream: Stream) -> Lifetimes:
     """First and last access of every storage."""

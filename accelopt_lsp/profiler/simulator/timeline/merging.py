@@ -13,6 +13,7 @@ from __future__ import annotations
 from attrs import frozen
 
 from accelopt_lsp.nki.operands import Buffer
+from accelopt_lsp.profiler.simulator.timeline.liveness import sbuf_bytes
 from accelopt_lsp.profiler.simulator.timeline.stream import Op, Queue, Stream
 from accelopt_lsp.profiler.simulator.trace import Region
 
@@ -25,102 +26,155 @@ class Merged:
     dropped: int
 
 
-def merge(stream: Stream) -> Merged:
-    """Drop repeated work.
+def merge(stream: Stream, capacity: int) -> Merged:
+    """Drop repeated work whose results fit into SBUF (``capacity`` bytes per partition).
 
     Does nothing where no load repeats: equal work starts from equal loads.
     """
     if not _repeats(stream):
         return Merged(stream, 0)
     alias = _equal_tiles(stream)
+    kept = _needed(stream, alias)
+    while alias and _unmerge_large(stream, alias, kept, capacity):
+        kept = _needed(stream, alias)
     if not alias:
         return Merged(stream, 0)
-    kept = _needed(stream, alias)
     result = stream.same_tables()
-    for index, (code, regions) in enumerate(zip(stream.codes, stream.regions, strict=True)):
-        if not kept[index]:
-            continue
-        result.codes.append(code)
-        result.regions.append(_renamed(regions, alias))
+    for keep, code, regions in zip(kept, stream.codes, stream.regions, strict=True):
+        if keep:
+            result.codes.append(code)
+            result.regions.append(_renamed(regions, alias))
     return Merged(result, len(stream) - len(result))
 
 
 def _renamed(regions: tuple[Region, ...], alias: dict[int, int]) -> tuple[Region, ...]:
-    if any(region[0] in alias for region in regions):
-        return tuple((alias.get(r[0], r[0]), r[1], r[2], r[3], r[4]) for r in regions)
+    for region in regions:
+        if region[0] in alias:
+            return tuple((alias.get(r[0], r[0]), *r[1:]) for r in regions)
     return regions
 
 
 def _repeats(stream: Stream) -> bool:
     """Whether some region of HBM is loaded twice."""
-    load = {code for code, op in enumerate(stream.ops) if op.queue is Queue.LOAD and op.engines}
+    source = {
+        code: op.reads[0]
+        for code, op in enumerate(stream.ops)
+        if op.queue is Queue.LOAD and op.reads
+    }
     seen: set[Region] = set()
     for code, regions in zip(stream.codes, stream.regions, strict=True):
-        if code in load:
-            source = regions[stream.ops[code].reads[0]]
-            if source in seen:
+        if code in source:
+            region = regions[source[code]]
+            if region in seen:
                 return True
-            seen.add(source)
+            seen.add(region)
     return False
 
 
 def mergeable(op: Op) -> bool:
     """Whether equal executions of this instruction are done once."""
-    if op.queue is Queue.STORE or op.issue is None:
+    if op.queue is Queue.STORE or op.issue is None or op.accumulates:
         return False
     if op.name in ("nc_matmul", "nc_transpose"):
-        explicit = not any(slot.startswith("%") for _, slot in op.issue.operands[:1])
-        return op.work.is_transpose and (explicit or op.issue.operands[0][1] == "%result")
+        destination = op.issue.operands[0][1]
+        return op.work.is_transpose and (destination[0] != "%" or destination == "%result")
     return True
 
 
 def _equal_tiles(stream: Stream) -> dict[int, int]:
-    """On-chip storages whose whole history equals that of an earlier one."""
-    ops = stream.ops
+    """On-chip storages whose whole history equals that of an earlier one.
+
+    Values are numbers: positive for what can be merged, negative for what is unique.
+    """
     keys: dict[object, int] = {}
-    identity = []
-    for op in ops:
-        key = (op.name, op.queue, op.issue.attrs if op.issue else None, op.work, op.accumulates)
-        identity.append(keys.setdefault(key, len(keys)) if mergeable(op) else -1)
+    table = []
+    for op in stream.ops:
+        key = (op.name, op.queue, op.issue.attrs if op.issue else None, op.work)
+        kind = keys.setdefault(key, len(keys)) if mergeable(op) else -1
+        table.append((kind, op.reads, op.writes))
+    value = [-2 - s.id if s.buffer is Buffer.HBM else 0 for s in stream.storages]
+    hbm = [s.buffer is Buffer.HBM for s in stream.storages]
+    read = bytearray(len(value))
     numbers: dict[object, int] = {}
-    value: dict[int, int] = {}
-    frozen_value: set[int] = set()
-    unique = -1
-    hbm = {s.id for s in stream.storages if s.buffer is Buffer.HBM}
-    dirty: set[int] = set()
+    unique = -2 - len(value)
+    written: dict[int, None] = {}
     for code, regions in zip(stream.codes, stream.regions, strict=True):
-        op = ops[code]
-        known = identity[code]
-        inputs: list[object] = []
-        for position in op.reads:
-            storage, p0, p1, b0, b1 = regions[position]
-            frozen_value.add(storage)
-            inputs.append(
-                (value.get(storage, -storage - 2 if storage in hbm else 0), p0, p1, b0, b1)
-            )
-        for position in op.writes:
-            storage, p0, p1, b0, b1 = regions[position]
-            if storage in hbm:
+        kind, reads, writes = table[code]
+        if kind < 0:
+            for position in reads:
+                read[regions[position][0]] = 1
+            for position in writes:
                 unique -= 1
-                value[storage] = unique - 1_000_000_000
-                continue
-            if storage in frozen_value or known < 0 or op.accumulates:
-                dirty.add(storage)
+                value[regions[position][0]] = unique
+            continue
+        token: list[object] = [kind]
+        for position in reads:
+            region = regions[position]
+            read[region[0]] = 1
+            token += (value[region[0]], *region[1:])
+        for position in writes:
+            region = regions[position]
+            storage = region[0]
+            before = value[storage]
+            written[storage] = None
+            if read[storage] or before < 0 or hbm[storage]:
                 unique -= 1
-                value[storage] = unique - 1_000_000_000
-                continue
-            token = (known, position, value.get(storage, 0), p0, p1, b0, b1, *inputs)
-            value[storage] = numbers.setdefault(token, len(numbers) + 1)
+                value[storage] = unique
+            else:
+                name = (position, before, *region[1:], *token)
+                value[storage] = numbers.setdefault(name, len(numbers) + 1)
     first: dict[tuple[int, int, int], int] = {}
     alias: dict[int, int] = {}
-    for tile in stream.storages:
-        number = value.get(tile.id, 0)
-        if tile.buffer is Buffer.HBM or number <= 0 or tile.id in dirty:
+    for storage in written:
+        tile, number = stream.storages[storage], value[storage]
+        if number <= 0:
             continue
         original = first.setdefault((number, tile.partitions, tile.partition_bytes), tile.id)
         if original != tile.id:
             alias[tile.id] = original
     return alias
+
+
+def _unmerge_large(stream: Stream, alias: dict[int, int], kept: bytearray, capacity: int) -> bool:
+    """Give up merging the tiles of sites that would need more than ``capacity``.
+
+    A merged tile lives from its first to its last use. Source: the measured matmul and
+    transpose_matmul load their operands again in every pass over 640 KiB and more a
+    partition, swiglu and matmul_add_rmsnorm keep 128 KiB.
+    """
+    originals = dict.fromkeys(alias.values(), 0)
+    for original in originals:
+        originals[original] = original
+    originals.update(alias)
+    first: dict[int, int] = {}
+    last: dict[int, int] = {}
+    for index, regions in enumerate(stream.regions):
+        for region in regions:
+            if region[0] in originals and kept[index]:
+                storage = originals[region[0]]
+                last[storage] = index
+                if storage not in first:
+                    first[storage] = index
+    sites: dict[int, list[tuple[int, int]]] = {}
+    for storage, start in first.items():
+        tile = stream.storages[storage]
+        if tile.buffer is Buffer.SBUF:
+            size = sbuf_bytes(tile)
+            events = sites.setdefault(tile.site, [])
+            events += ((start, size), (last[storage] + 1, -size))
+    large = {site for site, events in sites.items() if _peak(events) > capacity}
+    doomed = [s for s, original in alias.items() if stream.storages[original].site in large]
+    for storage in doomed:
+        del alias[storage]
+    return bool(doomed)
+
+
+def _peak(events: list[tuple[int, int]]) -> int:
+    level = peak = 0
+    for _, change in sorted(events):
+        level += change
+        peak = max(peak, level)
+    return peak
 
 
 def _needed(stream: Stream, alias: dict[int, int]) -> bytearray:
@@ -129,19 +183,19 @@ def _needed(stream: Stream, alias: dict[int, int]) -> bytearray:
     A merged PSUM tile that a remaining instruction reads is computed again instead, since
     PSUM has no room to keep it.
     """
-    psum = {s.id for s in stream.storages if s.buffer is Buffer.PSUM}
-    ops = stream.ops
+    psum = [s.buffer is Buffer.PSUM for s in stream.storages]
+    table = [(op.reads, op.writes) for op in stream.ops]
     kept = bytearray(len(stream))
-    wanted: set[int] = set()
+    codes, all_regions = stream.codes, stream.regions
     for index in range(len(stream) - 1, -1, -1):
-        op, regions = ops[stream.codes[index]], stream.regions[index]
-        written = [regions[p][0] for p in op.writes]
-        if written and all(w in alias and w not in wanted for w in written):
-            continue
-        kept[index] = 1
-        for position in op.reads:
-            storage = regions[position][0]
-            if storage in alias and storage in psum:
-                wanted.add(storage)
-                del alias[storage]
+        regions = all_regions[index]
+        reads, writes = table[codes[index]]
+        for position in writes:
+            if regions[position][0] not in alias:
+                kept[index] = 1
+                for source in reads:
+                    storage = regions[source][0]
+                    if psum[storage]:
+                        alias.pop(storage, None)
+                break
     return kept

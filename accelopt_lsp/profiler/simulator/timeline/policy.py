@@ -24,7 +24,9 @@ class Policy:
         extra_buffers, extra_bytes: a site owns max(extra_buffers, extra_bytes / tile bytes)
             buffers beyond its live peak. Source: idle Vector time in the measured NKIBench
             kernels silu and rope.
-        streams: loads too large to keep are repeated at each use (:mod:`spills`).
+        spare_bytes: bytes per partition that stay free for running ahead when tiles are
+            evicted: two times ``extra_bytes``.
+        uses_psum: tiles may move to idle PSUM banks (:mod:`placement`).
     """
 
     merges: bool
@@ -32,10 +34,11 @@ class Policy:
     window: int
     extra_buffers: int = 2
     extra_bytes: int = 8192
-    streams: bool = False
+    spare_bytes: int = 16384
+    uses_psum: bool = False
 
 
 POLICIES = {
-    Dialect.LEGACY: Policy(merges=True, rotates=True, window=16, streams=True),
+    Dialect.LEGACY: Policy(merges=True, rotates=True, window=16, uses_psum=True),
     Dialect.CURRENT: Policy(merges=False, rotates=False, window=0),
 }

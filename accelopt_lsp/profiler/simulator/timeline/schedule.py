@@ -15,6 +15,7 @@ from accelopt_lsp.profiler.simulator.timeline.liveness import (
     sbuf_capacity,
 )
 from accelopt_lsp.profiler.simulator.timeline.merging import merge
+from accelopt_lsp.profiler.simulator.timeline.placement import keep_in_psum
 from accelopt_lsp.profiler.simulator.timeline.policy import POLICIES, Policy
 from accelopt_lsp.profiler.simulator.timeline.scheduler import Times, schedule
 from accelopt_lsp.profiler.simulator.timeline.slots import assign_slots
@@ -73,15 +74,17 @@ def simulate_with(trace: Trace, target: Target, policy: Policy) -> Schedule:
     stream = stream_of(trace, target)
     merged = 0
     if policy.merges:
-        result = merge(stream)
+        result = merge(stream, sbuf_capacity(target))
         stream, merged = result.stream, result.dropped
+    if policy.uses_psum:
+        keep_in_psum(stream, target)
     lives = lifetimes(stream)
     peak = live_peak(stream, lives, Buffer.SBUF)
     notes: list[str] = []
     saved = reloaded = 0
     capacity = sbuf_capacity(target)
     if peak > capacity:
-        spilled = spill(stream, capacity, target)
+        spilled = spill(stream, capacity - policy.spare_bytes, target)
         stream, saved, reloaded = spilled.stream, spilled.saved_bytes, spilled.reloaded_bytes
         lives = lifetimes(stream)
         if spilled.overflows:

@@ -33,6 +33,7 @@ class Times:
         visible: the result can be used.
         cause: the instruction that it waited for last, or -1.
         trigger: when the queue triggered a transfer; equals ``start`` for the rest.
+        since: when the last thing that it waited for had happened.
         finish: time of the last event.
     """
 
@@ -41,6 +42,7 @@ class Times:
     visible: list[float]
     cause: list[int]
     trigger: list[float]
+    since: list[float]
     finish: float
 
 
@@ -65,7 +67,7 @@ def schedule(stream: Stream, edges: Edges, window: int, target: Target) -> Times
     waits, uses, orders = list(edges.waits), edges.uses, edges.orders
 
     start, end, visible = [0.0] * count, [0.0] * count, [0.0] * count
-    trigger = [0.0] * count
+    trigger, since = [0.0] * count, [0.0] * count
     ready, cause = [launch] * count, [-1] * count
     free, last_on = [launch] * (_QUEUES + 1), [-1] * (_QUEUES + 1)
     event = [_NEVER] * (_QUEUES + 1)
@@ -131,6 +133,7 @@ def schedule(stream: Stream, edges: Edges, window: int, target: Target) -> Times
             code = codes[index]
             if arrival < free[_POOL] and last_on[_POOL] >= 0:
                 cause[index] = last_on[_POOL]
+                since[index] = now
             start[index] = now
             finish = end[index] = now + busy_of[code]
             free[_POOL] = now + pool_of[code]
@@ -149,7 +152,7 @@ def schedule(stream: Stream, edges: Edges, window: int, target: Target) -> Times
             code = codes[index]
             if free[queue] > ready[index]:
                 cause[index] = last_on[queue]
-            start[index] = trigger[index] = now
+            start[index] = trigger[index] = since[index] = now
             last_on[queue] = index
             if queue < COMPUTE_QUEUES:
                 finish = end[index] = free[queue] = now + busy_of[code]
@@ -194,4 +197,4 @@ def schedule(stream: Stream, edges: Edges, window: int, target: Target) -> Times
         users = orders[index]
         if users is not None:
             release(users, index, queue, finish if queue < COMPUTE_QUEUES else seen)
-    return Times(start, end, visible, cause, trigger, max(visible, default=launch))
+    return Times(start, end, visible, cause, trigger, since, max(visible, default=launch))

@@ -42,19 +42,14 @@ def assign_slots(stream: Stream, lives: Lifetimes, policy: Policy, target: Targe
     """Place every on-chip storage by the dialect's policy."""
     slots = Slots()
     sbuf = _by_first_use(stream, lives, Buffer.SBUF)
-    if policy.rotates:
-        _rotate(sbuf, lives, policy, sbuf_capacity(target), slots)
-    else:
-        _pool(sbuf, lives, sbuf_bytes, sbuf_capacity(target), slots)
+    sizes = {s.id: sbuf_bytes(s) for s in sbuf}
+    limits = _limits(sbuf, lives, sizes, policy) if policy.rotates else None
+    _pool(sbuf, lives, sizes, sbuf_capacity(target), limits, slots)
+    psum = _by_first_use(stream, lives, Buffer.PSUM)
     bank = target.integer("psum_bank_bytes")
+    sizes = {s.id: psum_bytes(s, bank) for s in psum}
     room = target.integer("psum_banks") * bank
-    slots.overflows = _pool(
-        _by_first_use(stream, lives, Buffer.PSUM),
-        lives,
-        lambda storage: psum_bytes(storage, bank),
-        room,
-        slots,
-    )
+    slots.overflows = _pool(psum, lives, sizes, room, None, slots)
     return slots
 
 
@@ -67,91 +62,69 @@ def _by_first_use(stream: Stream, lives: Lifetimes, buffer: Buffer) -> list[Stor
 def _pool(
     storages: list[Storage],
     lives: Lifetimes,
-    size_of: object,
+    sizes: dict[int, int],
     capacity: int,
+    limits: dict[int, int] | None,
     slots: Slots,
 ) -> int:
-    """One pool for all: fresh room while there is some, then what was freed first.
+    """Give every storage a place, in program order.
+
+    A site that holds as many places as its limit re-uses the one of them that was freed first.
+    Otherwise there is fresh room while it lasts, then what was freed first anywhere.
 
     Returns the number of storages that had to take room that was still in use.
     """
     free = capacity
-    occupied: list[tuple[int, int, int]] = []
+    freed: list[tuple[int, int]] = []
+    held: dict[int, list[tuple[int, int]]] = {}
+    taken_over = bytearray(max(lives.size, 1))
     overflows = 0
     for storage in storages:
-        need = size_of(storage)  # type: ignore[operator]
-        start = lives.first[storage.id]
+        number, need = storage.id, sizes[storage.id]
+        start, end = lives.first[number], lives.last[number]
         taken: list[int] = []
-        while free < need and occupied and occupied[0][0] < start:
-            _, previous, size = heappop(occupied)
+        if limits is not None:
+            own = held.setdefault(storage.site, [])
+            while own and taken_over[own[0][1]]:
+                heappop(own)
+            if len(own) >= limits[storage.site] and own[0][0] < start:
+                previous = heappop(own)[1]
+                taken_over[previous] = 1
+                taken.append(previous)
+                free += sizes[previous]
+            heappush(own, (end, number))
+        while free < need and freed and freed[0][0] < start:
+            previous = heappop(freed)[1]
+            if taken_over[previous]:
+                continue
+            taken_over[previous] = 1
             taken.append(previous)
-            free += size
+            free += sizes[previous]
         if free < need:
             overflows += 1
         free -= need
         if taken:
-            slots.after[storage.id] = tuple(taken)
-        heappush(occupied, (lives.last[storage.id], storage.id, need))
+            slots.after[number] = tuple(taken)
+        heappush(freed, (end, number))
     return overflows
 
 
-@define(slots=True)
-class _Site:
-    """One allocation call: how many tiles of it live at once, and how many places it owns."""
-
-    size: int
-    start: int
-    stop: int
-    peak: int
-    places: int
-
-
-def _rotate(
-    storages: list[Storage], lives: Lifetimes, policy: Policy, capacity: int, slots: Slots
-) -> None:
-    groups: dict[tuple[int, int], list[Storage]] = defaultdict(list)
+def _limits(
+    storages: list[Storage], lives: Lifetimes, sizes: dict[int, int], policy: Policy
+) -> dict[int, int]:
+    """Places that each site may hold: its live peak, and spare ones to run ahead."""
+    groups: dict[int, list[Storage]] = defaultdict(list)
     for storage in storages:
-        groups[storage.site, sbuf_bytes(storage)].append(storage)
-    sites = {key: _site(group, lives, policy) for key, group in groups.items()}
-    _fit(list(sites.values()), capacity)
-    for key, group in groups.items():
-        places = sites[key].places
-        occupied: list[tuple[int, int]] = []
+        groups[storage.site].append(storage)
+    limits = {}
+    for site, group in groups.items():
+        ends: list[int] = []
+        peak = 0
         for storage in group:
-            if len(occupied) >= places and occupied[0][0] < lives.first[storage.id]:
-                slots.after[storage.id] = (heappop(occupied)[1],)
-            heappush(occupied, (lives.last[storage.id], storage.id))
-
-
-def _site(group: list[Storage], lives: Lifetimes, policy: Policy) -> _Site:
-    ends: list[int] = []
-    peak = 0
-    for storage in group:
-        while ends and ends[0] < lives.first[storage.id]:
-            heappop(ends)
-        heappush(ends, lives.last[storage.id])
-        peak = max(peak, len(ends))
-    size = sbuf_bytes(group[0])
-    extra = max(policy.extra_buffers, policy.extra_bytes // max(1, size))
-    return _Site(
-        size=size,
-        start=lives.first[group[0].id],
-        stop=max(lives.last[s.id] for s in group),
-        peak=peak,
-        places=min(len(group), peak + extra),
-    )
-
-
-def _fit(sites: list[_Site], capacity: int) -> None:
-    """Take spare buffers away, from those that have most bytes of them, until all fit."""
-    edges = sorted({site.start for site in sites})
-    for edge in edges:
-        alive = [s for s in sites if s.start <= edge <= s.stop]
-        total = sum(s.places * s.size for s in alive)
-        while total > capacity:
-            spare = [s for s in alive if s.places > s.peak]
-            if not spare:
-                break
-            site = max(spare, key=lambda s: ((s.places - s.peak) * s.size, -s.start))
-            site.places -= 1
-            total -= site.size
+            while ends and ends[0] < lives.first[storage.id]:
+                heappop(ends)
+            heappush(ends, lives.last[storage.id])
+            peak = max(peak, len(ends))
+        size = max(1, *(sizes[s.id] for s in group))
+        limits[site] = peak + max(policy.extra_buffers, policy.extra_bytes // size, peak)
+    return limits
