@@ -24,13 +24,14 @@ def default_copy_engine(builder: Builder, source: OperandType) -> Engine:
 
 
 def default_tensor_scalar_engine(
-    builder: Builder, data: OperandType, operators: tuple[str, ...], *, reversed_: bool
+    builder: Builder, data: OperandType, operators: tuple[str, ...]
 ) -> Engine:
     """Engine of a tensor_scalar that names none.
 
-    Legacy: multiply and add run on Scalar (published profiles), tiny tiles on Vector.
+    Legacy: multiply and add run on Scalar, whichever side the scalar is on (published
+    profiles of silu and adamw), tiny tiles on Vector.
     """
-    if builder.legacy and not reversed_ and operators in _SCALAR_ENGINE_FORMS and data.free > 1:
+    if builder.legacy and operators in _SCALAR_ENGINE_FORMS and data.free > 1:
         return Engine.SCALAR
     return Engine.VECTOR
 
@@ -59,9 +60,7 @@ def emit_tensor_scalar(
             attrs[role] = value
     if op1 is not None:
         attrs |= {"op1": op1, "reverse1": bool(reverse1)}
-    chosen = engine or default_tensor_scalar_engine(
-        builder, builder.types[data], operators, reversed_=bool(reverse0 or reverse1)
-    )
+    chosen = engine or default_tensor_scalar_engine(builder, builder.types[data], operators)
     builder.emit("tensor_scalar", chosen, attrs, **operands)
 
 
@@ -153,7 +152,7 @@ def _tensor_scalar(b: Builder) -> None:
     op0, op1 = b.values["op0"], b.values.get("op1")
     reverse0, reverse1 = bool(b.values.get("reverse0")), bool(b.values.get("reverse1"))
     operators = (op0,) if op1 is None else (op0, op1)
-    default = default_tensor_scalar_engine(b, data, operators, reversed_=reverse0 or reverse1)
+    default = default_tensor_scalar_engine(b, data, operators)
     emit_tensor_scalar(
         b,
         dst,

@@ -35,10 +35,10 @@ CALLS: list[tuple[Any, ...]] = [
     (LEGACY, "nisa.tensor_tensor", ["bf16[128,512]", TILE, "add"], {}, ["tensor_tensor@vector"], "bf16[128,512]"),
     (LEGACY, "nisa.tensor_tensor", [TILE, TILE, "add"], {"engine": "gpsimd"}, ["tensor_tensor@gpsimd"], TILE),
     (CURRENT, "nisa.tensor_tensor", [TILE, TILE, TILE, "power"], {}, ["tensor_tensor@gpsimd"], None),
-    # multiply and add run on the Scalar Engine in the legacy dialect, unless reversed or tiny
+    # multiply and add run on the Scalar Engine in the legacy dialect, unless tiny
     (LEGACY, "nisa.tensor_scalar", [TILE, "multiply", 2.0], {}, ["tensor_scalar@scalar"], TILE),
     (LEGACY, "nisa.tensor_scalar", [TILE, "multiply", 2.0], {"op1": "add", "operand1": 1.0}, ["tensor_scalar@scalar"], TILE),
-    (LEGACY, "nisa.tensor_scalar", [TILE, "multiply", 2.0, True], {}, ["tensor_scalar@vector"], TILE),
+    (LEGACY, "nisa.tensor_scalar", [TILE, "multiply", 2.0, True], {}, ["tensor_scalar@scalar"], TILE),
     (LEGACY, "nisa.tensor_scalar", [TILE, "maximum", 0.0], {}, ["tensor_scalar@vector"], TILE),
     (LEGACY, "nisa.tensor_scalar", ["f32[128,1]", "add", 1.0], {}, ["tensor_scalar@vector"], "f32[128,1]"),
     (CURRENT, "nisa.tensor_scalar", [TILE, TILE, "multiply", 2.0], {}, ["tensor_scalar@vector"], None),
