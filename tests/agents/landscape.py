@@ -76,6 +76,8 @@ class FakeProfiler:
         wrong: points whose outputs are wrong.
         wrong_late: points whose outputs are wrong on several seeds only.
         shuffle: seed of the order in which evaluations finish; None for at once.
+        hold_after: calls after so many never finish.
+        held: released once for each of these.
     """
 
     fails: frozenset[tuple[int, int]] = frozenset()
@@ -88,6 +90,7 @@ class FakeProfiler:
     most_running: int = 0
     cancelled: int = 0
     hold_after: int | None = None
+    held: asyncio.Semaphore = field(factory=lambda: asyncio.Semaphore(0))
 
     async def profile(self, job: Job, progress: Progress | None = None) -> Outcome:
         a, b = point(job.source)
@@ -96,6 +99,7 @@ class FakeProfiler:
         self.most_running = max(self.most_running, self.running)
         try:
             if self.hold_after is not None and len(self.calls) > self.hold_after:
+                self.held.release()
                 await asyncio.Event().wait()
             if self.shuffle is not None:
                 wait = random.Random(f"{self.shuffle}{a}{b}{job.seeds}").random()
@@ -194,6 +198,7 @@ class Walker:
             id=title.replace(" ", "-"),
             title=title,
             text="a lesson",
+            rewrite=title,
             ratio=pair.ratio,
             helpful=pair.helpful,
             tags=Tags(bottleneck="dma", dialect="legacy", target="trn1"),

@@ -241,7 +241,7 @@ def test_browsing(memory: OptimizationMemory) -> None:
         memory.add(lesson(name, origin=Origin(created=1.0 + number)))
     assert [e.id for e in memory.list()] == ["beta", "alpine", "alpha"]
     assert [e.id for e in memory.queue(2)] == ["alpine", "beta"]
-    assert [e.id for e in memory.search("words about alpine")][0] == "alpine"
+    assert memory.search("words about alpine")[0].id == "alpine"
     assert memory.search("!!!") == []
     assert memory.get("b").id == "beta"
     with pytest.raises(UnknownExperience, match="several"):
@@ -310,7 +310,7 @@ def test_a_newer_schema_is_refused_and_left_alone(tmp_path: Path) -> None:
     with sqlite3.connect(path) as connection:
         connection.execute("PRAGMA user_version = 99")
     connection.close()
-    with pytest.raises(NewerSchema, match="later version.*upgrade"):
+    with pytest.raises(NewerSchema, match=r"later version.*upgrade"):
         OptimizationMemory(path)
     assert list(tmp_path.glob("*.corrupt-*")) == []
 

@@ -160,8 +160,8 @@ async def test_cancelling_keeps_what_was_evaluated_and_leaves_nothing_running(
     run = begin(store)
     profiler = FakeProfiler(hold_after=7)
     task = asyncio.create_task(search(quick(), profiler, store=store, run=run))
-    while len(profiler.calls) < 9:
-        await asyncio.sleep(0)
+    await profiler.held.acquire()
+    await profiler.held.acquire()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -180,8 +180,7 @@ async def test_a_resumed_run_repeats_nothing_and_ends_the_same(
     run = begin(store)
     profiler = FakeProfiler(**traps, hold_after=stop_after)
     task = asyncio.create_task(search(chosen, profiler, store=store, run=run))
-    while len(profiler.calls) <= stop_after:
-        await asyncio.sleep(0)
+    await profiler.held.acquire()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
