@@ -87,7 +87,11 @@ async function optimize() {
   const { page, toasts } = vscode;
   const before = vscode.read(FILE);
   await intoKernel();
-  await vscode.command('AccelOpt: Optimize Kernel');
+  await page.keyboard.press('Control+.');
+  const menu = page.locator('.action-widget .monaco-list-row');
+  await menu.filter({ hasText: 'Optimize kernel' }).first().waitFor();
+  await vscode.shot('light-bulb');
+  await menu.filter({ hasText: 'Optimize kernel' }).first().click();
   const diff = page.locator('.monaco-diff-editor');
   await diff.first().waitFor({ timeout: 180_000 });
   await vscode.shot('preview');

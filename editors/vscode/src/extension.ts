@@ -10,7 +10,7 @@ const LAUNCH_SETTINGS = ['accelopt.server.command', 'accelopt.python', 'accelopt
 
 export function activate(context: vscode.ExtensionContext): void {
   const log = vscode.window.createOutputChannel('AccelOpt', { log: true });
-  const current = new Session(log);
+  const current = new Session(log, context.extensionPath);
   session = current;
   context.subscriptions.push(log, current, ...registerCommands(current));
 

@@ -32,6 +32,8 @@ interface PythonExtension {
 }
 
 const MODULE = 'accelopt_lsp';
+/** Keeps the working directory off the module path: a folder there must not pass for ours. */
+const SAFE_PATH = '-P';
 const PROBE_TIMEOUT_MS = 15_000;
 const PROBE = `import importlib.util, sys; sys.exit(importlib.util.find_spec('${MODULE}') is None)`;
 
@@ -86,7 +88,7 @@ export async function findServer(log: vscode.LogOutputChannel): Promise<Launch> 
 }
 
 function fromPython(python: string, source: string): Launch {
-  return { command: python, args: ['-m', MODULE, 'serve'], source };
+  return { command: python, args: [SAFE_PATH, '-m', MODULE, 'serve'], source };
 }
 
 function expand(value: string): string {
@@ -115,8 +117,7 @@ async function activeInterpreter(log: vscode.LogOutputChannel): Promise<string |
 
 function hasPackage(python: string, log: vscode.LogOutputChannel): Promise<boolean> {
   return new Promise((resolve) => {
-    // Isolated mode: a folder named accelopt_lsp in the workspace must not pass for the package.
-    execFile(python, ['-I', '-c', PROBE], { timeout: PROBE_TIMEOUT_MS }, (error) => {
+    execFile(python, [SAFE_PATH, '-c', PROBE], { timeout: PROBE_TIMEOUT_MS }, (error) => {
       log.debug(`${python}: ${error === null ? `has ${MODULE}` : `no ${MODULE} (${error.message})`}`);
       resolve(error === null);
     });

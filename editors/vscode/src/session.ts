@@ -61,7 +61,15 @@ export class Session implements vscode.Disposable {
   private client: LanguageClient | undefined;
   private queue: Promise<void> = Promise.resolve();
 
-  constructor(readonly log: vscode.LogOutputChannel) {
+  /**
+   * @param log where the server's messages go
+   * @param folder working directory of the server; not the workspace, whose files could
+   *   otherwise be taken for modules of the server and its child processes
+   */
+  constructor(
+    readonly log: vscode.LogOutputChannel,
+    private readonly folder: string,
+  ) {
     this.jobs.onDidChange(() => this.status.setJobs(this.jobs.titles));
   }
 
@@ -150,11 +158,10 @@ export class Session implements vscode.Disposable {
   }
 
   private createClient(launch: Launch): LanguageClient {
-    const folder = vscode.workspace.workspaceFolders?.[0]?.uri.fsPath;
     const server: ServerOptions = {
       command: launch.command,
       args: [...launch.args],
-      options: folder === undefined ? {} : { cwd: folder },
+      options: { cwd: this.folder },
     };
     const options: LanguageClientOptions = {
       documentSelector: [{ scheme: 'file', language: 'python' }],
