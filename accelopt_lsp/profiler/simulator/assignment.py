@@ -1,0 +1,228 @@
+"""``tile[...] = value``, ``tile += value`` and where the result of a call goes."""
+
+from __future__ import annotations
+
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from accelopt_lsp.nki.dialects import Dialect
+from accelopt_lsp.nki.operands import Buffer
+from accelopt_lsp.profiler.simulator.errors import KernelRejected
+from accelopt_lsp.profiler.simulator.library import entry_of
+from accelopt_lsp.profiler.simulator.session import LoopReduction, Pending
+from accelopt_lsp.profiler.simulator.tensors import BlockTensor, Tensor
+from accelopt_lsp.profiler.simulator.views import select
+
+if TYPE_CHECKING:
+    from accelopt_lsp.profiler.simulator.session import Session
+
+
+def _same_statement(session: Session, pending: Pending, frame: FrameType) -> bool:
+    """Whether the call that is held back is the right side of the statement being run."""
+    if pending.frame is not frame:
+        return False
+    return session.sources.site(frame).statement == pending.site.statement
+
+
+def assign(session: Session, tensor: Tensor, key: Any, value: Any, frame: FrameType) -> None:
+    """``tensor[key] = value``: in place for the result of a call, else a copy.
+
+    Raises:
+        KernelRejected: the destination is in HBM, or shapes differ.
+    """
+    tensor_is_pending = tensor.memory is None
+    if tensor_is_pending:
+        session.flush()
+    target = select(tensor, key)
+    pending = session.pending
+    if pending is not None:
+        if value is pending.result and _same_statement(session, pending, frame):
+            if _write_through(session, pending, target):
+                return
+        session.flush()
+    if isinstance(value, Tensor):
+        if value.augmented and value.same_place(target):
+            return
+        _copy_into(session, target, value, frame)
+    elif isinstance(value, BlockTensor):
+        raise KernelRejected("index the block dimensions of the value first", "R014")
+    elif isinstance(value, int | float | np.generic):
+        _fill(session, target, value, frame)
+    else:
+        raise KernelRejected(f"cannot assign {type(value).__name__} to a tile")
+
+
+def _write_through(session: Session, pending: Pending, target: Tensor) -> bool:
+    """Let the held-back call write to ``target`` itself, where the hardware can do that."""
+    if target.buffer is Buffer.HBM:
+        raise KernelRejected("a tensor in HBM is written by nl.store or a DMA", "R034")
+    result = pending.result
+    if not pending.plan.can_write(target.buffer):
+        return False
+    target = _unmasked(target, pending)
+    if result.shape != target.shape:
+        kind = target.typed()
+        same = (kind.partitions, kind.free) == (result.shape[0], _free(result))
+        if not same or pending.cut:
+            return False
+    session.pending = None
+    if pending.reduces is not None:
+        reduce_into(session, pending, target)
+    else:
+        plan = pending.plan.into(_cut(target, pending).typed())
+        session._run_pending(pending, plan, target)
+    result.memory = target.memory
+    result.shape, result.strides = target.shape, target.strides
+    result.offset, result.element, result.buffer = target.offset, target.element, target.buffer
+    result.operand = result._region = None
+    return True
+
+
+def _free(tensor: Tensor) -> int:
+    count = 1
+    for size in tensor.shape[1:]:
+        count *= size
+    return count
+
+
+def _unmasked(target: Tensor, pending: Pending) -> Tensor:
+    """A destination whose index faults are cut off by the call's mask."""
+    if target.fault is not None and not pending.cut:
+        raise KernelRejected(target.fault.describe(), "R028")
+    return target
+
+
+def _cut(target: Tensor, pending: Pending) -> Tensor:
+    for axis, low, high in pending.cut:
+        if axis < target.ndim and target.shape[axis] > 1:
+            target = target.narrow(axis, low, high)
+    return target
+
+
+def _copy_into(session: Session, target: Tensor, value: Tensor, frame: FrameType) -> None:
+    """``tile[...] = other``: one tensor_copy; a size-1 free axis of ``other`` is repeated."""
+    if target.buffer is Buffer.HBM or value.buffer is Buffer.HBM:
+        raise KernelRejected(
+            "tensors in HBM are read and written by nl.load, nl.store or a DMA", "R034"
+        )
+    if value.shape != target.shape:
+        value = _broadcast_free(value, target)
+    entry = entry_of("nl.copy", session.dialect)
+    plan = session.plan(entry, entry.bind((value,), {}))
+    assert plan is not None
+    site, line = session.locate(frame)
+    bound = entry.bind((value,), {})
+    session.run(plan.into(target.operand or target.typed()), bound, target, site, line)
+
+
+def _broadcast_free(value: Tensor, target: Tensor) -> Tensor:
+    if value.ndim != target.ndim or value.shape[0] != target.shape[0]:
+        return value
+    strides = list(value.strides)
+    for axis in range(1, value.ndim):
+        if value.shape[axis] == 1 and target.shape[axis] > 1:
+            strides[axis] = 0
+        elif value.shape[axis] != target.shape[axis]:
+            return value
+    return value.derived(target.shape, tuple(strides), value.offset)
+
+
+def _fill(session: Session, target: Tensor, value: Any, frame: FrameType) -> None:
+    number = value.item() if isinstance(value, np.generic) else value
+    site, line = session.locate(frame)
+    fill(session, target, number, site, line)
+
+
+def fill(session: Session, target: Tensor, value: Any, site: Any, line: int) -> None:
+    """One memset of a tile."""
+    entry = entry_of("nisa.memset", session.dialect)
+    if session.dialect is Dialect.LEGACY:
+        bound = entry.bind((target.shape, value, target.dtype), {})
+        plan = session.plan(entry, bound)
+        assert plan is not None
+        session.run(plan.into(target.operand or target.typed()), bound, target, site, line)
+        return
+    bound = entry.bind((target, value), {})
+    plan = session.plan(entry, bound)
+    assert plan is not None
+    session.run(plan, bound, None, site, line)
+
+
+def augment(session: Session, name: str, tensor: Tensor, other: Any, frame: FrameType) -> Tensor:
+    """``tensor += other``: products add up in PSUM, everything else is one more operation."""
+    if tensor.memory is None:
+        session.flush()
+    if tensor.fault is not None and session.pending is None:
+        raise KernelRejected(tensor.fault.describe(), "R028")
+    pending = session.pending
+    if (
+        pending is not None
+        and other is pending.result
+        and name == "nl.add"
+        and tensor.buffer is Buffer.PSUM
+        and pending.plan.ends_in_matmul()
+    ):
+        session.pending = None
+        plan = pending.plan.into(_cut(tensor, pending).typed())
+        session._run_pending(pending, plan, tensor, accumulates=True)
+        tensor.augmented = True
+        return tensor
+    if pending is not None:
+        session.flush()
+    entry = entry_of(name, session.dialect)
+    bound = entry.bind((tensor, other), {})
+    plan = session.plan(entry, bound)
+    if plan is None or plan.lowered.result is None:
+        raise KernelRejected(f"{name} in place needs a tile or a number")
+    site, line = session.locate(frame)
+    session.run(plan.into(tensor.operand or tensor.typed()), bound, tensor, site, line)
+    tensor.augmented = True
+    return tensor
+
+
+def loop_reduce(
+    session: Session, value: Tensor, op: Any, indices: Any, dtype: Any, frame: FrameType
+) -> Tensor:
+    """``nl.loop_reduce``: hold the reduction back until it is known where it goes."""
+    if session.pending is not None:
+        session.flush()
+    loops = indices if isinstance(indices, list | tuple) else (indices,)
+    if not all(hasattr(i, "first") for i in loops):
+        raise KernelRejected("nl.loop_reduce takes the variables of nl loops as loop_indices")
+    copy = entry_of("nisa.tensor_copy", session.dialect)
+    copy_bound = copy.bind((value,), {"dtype": dtype})
+    plan = session.plan(copy, copy_bound)
+    combine = entry_of("nisa.tensor_tensor", session.dialect)
+    combine_bound = combine.bind((value, value, op), {"dtype": dtype})
+    combined = session.plan(combine, combine_bound)
+    assert plan is not None and combined is not None
+    site, line = session.locate(frame)
+    result = plan.lowered.result
+    assert result is not None
+    tensor = session._unplaced(result.shape, result.dtype, Buffer.SBUF)
+    first = all(i.first for i in loops)
+    session.pending = Pending(
+        plan,
+        copy_bound,
+        tensor,
+        frame,
+        site,
+        line,
+        reduces=LoopReduction(first, combined, value),
+    )
+    return tensor
+
+
+def reduce_into(session: Session, pending: Pending, target: Tensor) -> None:
+    """One execution of a loop reduction, with the running value in ``target``."""
+    reduction = pending.reduces
+    assert reduction is not None
+    kind = target.operand or target.typed()
+    site, line = pending.site, pending.line
+    if reduction.first:
+        session.run(pending.plan.into(kind), pending.bound, target, site, line)
+        return
+    bound = {"data1": target, "data2": reduction.value}
+    session.run(reduction.plan.into(kind), bound, target, site, line)

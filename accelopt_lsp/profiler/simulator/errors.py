@@ -1,0 +1,54 @@
+"""What can go wrong while a kernel is executed on the simulator."""
+
+from __future__ import annotations
+
+
+class SimulationError(Exception):
+    """Base of all errors that name a fault of the kernel, not of the simulator.
+
+    Attributes:
+        line: place in the kernel's source, where the error knows better than its traceback.
+    """
+
+    def __init__(self, message: str, line: int | None = None) -> None:
+        super().__init__(message)
+        self.line = line
+
+
+class KernelRejected(SimulationError):
+    """The hardware or the compiler would refuse this.
+
+    Attributes:
+        code: stable code of the broken rule, for example ``R023``.
+    """
+
+    def __init__(self, message: str, code: str | None = None, line: int | None = None) -> None:
+        super().__init__(message, line)
+        self.code = code
+
+
+class UnsupportedByKernel(SimulationError, AttributeError):
+    """A name or a feature of NKI that the simulator does not know."""
+
+
+class InstructionLimit(SimulationError):
+    """More instructions were issued than a kernel may issue."""
+
+
+class ArgumentFault(SimulationError):
+    """The arguments do not fit the kernel or the reference."""
+
+
+class ReferenceFault(SimulationError):
+    """The reference file cannot be used."""
+
+
+class SandboxViolation(PermissionError):
+    """Kernel code tried something that the sandbox does not allow."""
+
+
+class OutOfTime(BaseException):
+    """Raised in the kernel's thread when its time is up.
+
+    Not an :class:`Exception`, so that a kernel's ``except Exception`` does not swallow it.
+    """

@@ -1,0 +1,61 @@
+"""The stand-in for ``neuronxcc.nki``: names of NKI 0.1."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from accelopt_lsp.nki.dialects import Dialect
+from accelopt_lsp.profiler.simulator.creation import MemoryRegion, par_dim
+from accelopt_lsp.profiler.simulator.elements import ELEMENTS
+from accelopt_lsp.profiler.simulator.indexing import MeshGrid, arange
+from accelopt_lsp.profiler.simulator.kernels import jit_functions
+from accelopt_lsp.profiler.simulator.language import (
+    isa_names,
+    language_names,
+    loop_reduce,
+    static_cast,
+)
+from accelopt_lsp.profiler.simulator.typing_names import legacy_typing
+
+
+def _unchanged(function: Any = None, **_: Any) -> Any:
+    """Decorators that steer the compiler: nothing to do here."""
+    return function if callable(function) else _unchanged
+
+
+def _finfo(dtype: Any) -> Any:
+    import ml_dtypes
+
+    from accelopt_lsp.profiler.simulator.creation import element_of
+
+    return ml_dtypes.finfo(ELEMENTS[element_of(dtype)].dtype)
+
+
+def modules() -> dict[str, dict[str, Any]]:
+    """Module name to its public names; submodules become attributes of their parents."""
+    language = language_names(Dialect.LEGACY)
+    language.update(
+        arange=arange,
+        mgrid=MeshGrid(),
+        par_dim=par_dim,
+        loop_reduce=loop_reduce,
+        static_cast=static_cast,
+        finfo=_finfo,
+    )
+    compiler = {
+        "sbuf": MemoryRegion("sbuf"),
+        "psum": MemoryRegion("psum"),
+        "skip_middle_end_transformations": _unchanged,
+        "enable_stack_allocator": _unchanged,
+        "force_auto_alloc": _unchanged,
+    }
+    root = jit_functions(Dialect.LEGACY)
+    root["par_dim"] = par_dim
+    return {
+        "neuronxcc": {},
+        "neuronxcc.nki": root,
+        "neuronxcc.nki.language": language,
+        "neuronxcc.nki.isa": isa_names(Dialect.LEGACY),
+        "neuronxcc.nki.typing": legacy_typing(),
+        "neuronxcc.nki.compiler": compiler,
+    }

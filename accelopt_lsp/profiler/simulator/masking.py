@@ -1,0 +1,157 @@
+"""Calls with ``mask=``: operands are cut to the part where the mask holds."""
+
+from __future__ import annotations
+
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from accelopt_lsp.nki.lowering import RESULT
+from accelopt_lsp.nki.operands import Buffer
+from accelopt_lsp.profiler.simulator.errors import KernelRejected
+from accelopt_lsp.profiler.simulator.indexing import Affine
+from accelopt_lsp.profiler.simulator.masks import Mask, holds
+from accelopt_lsp.profiler.simulator.tensors import Tensor
+
+if TYPE_CHECKING:
+    from accelopt_lsp.profiler.simulator.plans import Entry
+    from accelopt_lsp.profiler.simulator.session import Session
+
+Cut = tuple[int, int, int]
+_FULL_WIDTH = frozenset({"nisa.nc_matmul", "nl.matmul"})
+"""Products run at full width: published profiles count masked ones like any other."""
+_VECTORS = frozenset({"bias", "scale", "operand0", "initial", "reduce_res"})
+
+
+def masked_call(
+    session: Session, entry: Entry, bound: dict[str, Any], frame: FrameType
+) -> Any:
+    """Run a bound call under its mask."""
+    from accelopt_lsp.profiler.simulator.session import Pending
+
+    mask = bound["mask"]
+    assert isinstance(mask, Mask)
+    bound = {**bound, "mask": None}
+    site, line = session.locate(frame)
+    split = mask.split()
+    shape = _result_shape(session, entry, bound)
+    if split is None:
+        return _nothing(session, shape, site, line)
+    bounds, rest = split
+    if entry.name in _FULL_WIDTH:
+        return _product(session, entry, bound, bounds, frame)
+    rank = mask.rank
+    narrowed = dict(bound)
+    for name, value in bound.items():
+        if isinstance(value, Tensor):
+            if value.memory is None:
+                session.flush()
+            narrowed[name] = _narrow(value, rank, bounds, entry.name, name)
+    plan = session.plan(entry, narrowed)
+    if plan is None:
+        raise KernelRejected(f"{entry.name}: a mask inside a mask")
+    result = plan.lowered.result
+    if result is None:
+        where = None
+        if rest and session.full:
+            target = narrowed.get("dst") or narrowed.get(RESULT)
+            if isinstance(target, Tensor):
+                where = holds(_shifted(rest, bounds, rank), target.shape)
+        session.run(plan, narrowed, None, site, line, where=where)
+        return None
+    assert shape is not None
+    tensor = session._unplaced(shape, result.dtype, result.buffer)
+    cut = tuple(_cuts(rank, bounds, shape))
+    session.pending = Pending(
+        plan, narrowed, tensor, frame, site, line, cut, _shifted(rest, bounds, rank)
+    )
+    return tensor
+
+
+def _shifted(terms: tuple[Affine, ...], bounds: dict[int, Cut], rank: int) -> tuple[Affine, ...]:
+    """Terms over several axes, counted from where the other terms begin."""
+    moved = []
+    for term in terms:
+        shape, offset = list(term.shape), term.offset
+        lead = rank - term.ndim
+        for axis, (_, low, high) in bounds.items():
+            at = axis - lead
+            if at >= 0 and shape[at] > 1:
+                offset += low * term.strides[at]
+                shape[at] = high - low
+        moved.append(Affine(tuple(shape), term.strides, offset))
+    return tuple(moved)
+
+
+def _cuts(rank: int, bounds: dict[int, Cut], shape: tuple[int, ...]) -> list[Cut]:
+    """Bounds of the mask's axes as bounds of a tensor's, aligned at the last axis."""
+    found = []
+    for axis, (size, low, high) in bounds.items():
+        at = 0 if axis == 0 else len(shape) - (rank - axis)
+        if at < 0 or shape[at] == 1:
+            continue
+        if shape[at] != size:
+            raise KernelRejected(
+                f"the mask covers {size} positions of an axis of size {shape[at]}", "R033"
+            )
+        if (low, high) != (0, size):
+            found.append((at, low, high))
+    return found
+
+
+def _narrow(value: Tensor, rank: int, bounds: dict[int, Cut], api: str, name: str) -> Tensor:
+    if name in _VECTORS:
+        bounds = {a: b for a, b in bounds.items() if a == 0}
+    for axis, low, high in _cuts(rank, bounds, value.shape):
+        value = value.narrow(axis, low, high)
+    return value
+
+
+def _result_shape(
+    session: Session, entry: Entry, bound: dict[str, Any]
+) -> tuple[int, ...] | None:
+    """Shape of the result without the mask."""
+    plain = dict(bound)
+    for name, value in bound.items():
+        if isinstance(value, Tensor) and value.fault is not None:
+            whole = value.derived(value.shape, value.strides, value.offset)
+            plain[name] = whole
+    plan = session.plan(entry, plain)
+    result = None if plan is None else plan.lowered.result
+    return None if result is None else result.shape
+
+
+def _nothing(session: Session, shape: tuple[int, ...] | None, site: Any, line: int) -> Any:
+    """A call whose mask holds nowhere issues nothing; its result stays unwritten."""
+    if shape is None:
+        return None
+    from accelopt_lsp.nki.dtypes import FLOAT32
+
+    tensor = session._unplaced(shape, FLOAT32, Buffer.SBUF)
+    session._place(tensor, site, line)
+    tensor.settle().masked = True
+    return tensor
+
+
+def _product(
+    session: Session,
+    entry: Entry,
+    bound: dict[str, Any],
+    bounds: dict[int, Cut],
+    frame: FrameType,
+) -> Any:
+    """A masked product: issued at full width, with only the valid part of the result kept."""
+    from accelopt_lsp.profiler.simulator.session import Pending
+
+    for value in bound.values():
+        if isinstance(value, Tensor) and value.memory is not None:
+            value.memory.masked = value.memory.quiet = True
+    plan = session.plan(entry, bound)
+    assert plan is not None
+    result = plan.lowered.result
+    site, line = session.locate(frame)
+    if result is None:
+        session.run(plan, bound, None, site, line)
+        return None
+    tensor = session._unplaced(result.shape, result.dtype, result.buffer)
+    session.pending = Pending(plan, bound, tensor, frame, site, line)
+    return tensor

@@ -1,0 +1,105 @@
+"""Masks of the legacy dialect: affine comparisons combined with ``&``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from accelopt_lsp.profiler.simulator.elements import Array
+from accelopt_lsp.profiler.simulator.errors import KernelRejected
+
+if TYPE_CHECKING:
+    from accelopt_lsp.profiler.simulator.indexing import Affine
+
+Bounds = dict[int, tuple[int, int, int]]
+"""Axis of the mask's grid to (size of the axis, first valid position, end of the valid ones)."""
+
+
+class Mask:
+    """All terms must be at least 0 where the instruction is to act."""
+
+    __hash__ = None  # type: ignore[assignment]
+    __slots__ = ("terms",)
+
+    def __init__(self, terms: tuple[Affine, ...]) -> None:
+        self.terms = terms
+
+    def __and__(self, other: Any) -> Any:
+        if isinstance(other, Mask):
+            return Mask(self.terms + other.terms)
+        if isinstance(other, bool | np.bool_):
+            return self if other else NEVER
+        return NotImplemented
+
+    __rand__ = __and__
+
+    def __or__(self, other: Any) -> Any:
+        raise KernelRejected("masks can only be combined with &", "R033")
+
+    def __invert__(self) -> Any:
+        raise KernelRejected("a mask cannot be negated; write the opposite comparison", "R033")
+
+    def __bool__(self) -> bool:
+        raise KernelRejected(
+            "a mask cannot decide control flow, and masks are combined with & rather than and",
+            "R043",
+        )
+
+    @property
+    def rank(self) -> int:
+        return max((t.ndim for t in self.terms), default=0)
+
+    def split(self) -> tuple[Bounds, tuple[Affine, ...]] | None:
+        """Bounds per axis, and the terms that span several axes; None where nothing is valid.
+
+        A term with one varying axis only cuts that axis short, so the instruction runs on a
+        smaller tile. Axes are counted in a grid of :attr:`rank`.
+        """
+        rank = self.rank
+        bounds: Bounds = {}
+        rest: list[Affine] = []
+        for term in self.terms:
+            lead = rank - term.ndim
+            varying = [a for a, s in enumerate(term.strides) if s != 0 and term.shape[a] > 1]
+            if not varying:
+                if term.offset < 0:
+                    return None
+                continue
+            if len(varying) > 1:
+                rest.append(term)
+                continue
+            axis = varying[0]
+            size, stride = term.shape[axis], term.strides[axis]
+            low, high = 0, size
+            if stride > 0:
+                low = max(0, -(term.offset // stride))
+            else:
+                high = min(size, term.offset // -stride + 1)
+            known = bounds.get(axis + lead)
+            if known is not None:
+                low, high = max(low, known[1]), min(high, known[2])
+            if low >= high:
+                return None
+            bounds[axis + lead] = (size, low, high)
+        return bounds, tuple(rest)
+
+
+class _Never(Mask):
+    """A mask that holds nowhere."""
+
+    __slots__ = ()
+
+    def split(self) -> tuple[Bounds, tuple[Affine, ...]] | None:
+        return None
+
+
+NEVER = _Never(())
+
+
+def holds(terms: tuple[Affine, ...], shape: tuple[int, ...]) -> Array:
+    """Where all terms are at least 0, broadcast to ``shape``."""
+    valid: Array = np.ones((1,) * len(shape), dtype=bool)
+    for term in terms:
+        valid = valid & (term.values() >= 0)
+    return np.broadcast_to(valid, shape)

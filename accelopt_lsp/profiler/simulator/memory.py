@@ -1,0 +1,152 @@
+"""Memory of a simulated core: what one allocation holds, and whether it was ever written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from accelopt_lsp.nki.dtypes import DType
+from accelopt_lsp.nki.operands import Buffer
+from accelopt_lsp.profiler.simulator.elements import (
+    INTEGER_POISON,
+    POISON_BITS,
+    Array,
+    carrier_type,
+    rounder,
+)
+
+if TYPE_CHECKING:
+    from accelopt_lsp.profiler.simulator.tensors import Tensor
+
+FRESH, PARTIAL, FULL = 0, 1, 2
+"""Never written; written in part, poison elsewhere; written throughout."""
+
+
+class Memory:
+    """One allocation: ``rows`` partitions (rows in HBM) of ``row`` elements each.
+
+    Attributes:
+        id: storage id in the trace.
+        buffer: memory.
+        element: data type.
+        array: flat carrier of all elements, allocated with the first write; None when only
+            shapes are traced.
+        state: whether it was written.
+        masked: parts were left unwritten on purpose, by a mask.
+        quiet: reading those parts needs no remark, since a mask drops what comes of it.
+        products: PSUM regions that a matrix product was written to since the allocation.
+    """
+
+    __slots__ = (
+        "array",
+        "buffer",
+        "carrier",
+        "checked",
+        "element",
+        "id",
+        "itemsize",
+        "line",
+        "masked",
+        "name",
+        "products",
+        "quiet",
+        "round",
+        "row",
+        "rows",
+        "shape",
+        "state",
+        "writes",
+    )
+
+    def __init__(
+        self, id: int, buffer: Buffer, element: DType, rows: int, row: int, name: str, line: int
+    ) -> None:
+        self.id = id
+        self.buffer = buffer
+        self.element = element
+        self.rows = rows
+        self.row = row
+        self.name = name
+        self.line = line
+        self.carrier = carrier_type(element)
+        self.itemsize = self.carrier.itemsize
+        self.round = rounder(element)
+        self.array: Array | None = None
+        self.state = FRESH
+        self.masked = False
+        self.quiet = False
+        self.writes = 0
+        self.checked = -1
+        self.products: list[tuple[int, int, int, int]] | None = None
+        self.shape: tuple[int, ...] = (rows, row)
+
+    def fill(self, value: Any) -> None:
+        """Give every element a value without an instruction (zeros in PSUM, constants)."""
+        self.array = np.full(self.rows * self.row, value, dtype=self.carrier)
+        self.state = FULL
+
+    def adopt(self, values: Array) -> None:
+        """Use an input's carrier as contents."""
+        self.array = values.reshape(-1)
+        self.state = FULL
+
+    def view(self, tensor: Tensor) -> Array:
+        """NumPy view of a region; allocates poisoned memory where there is none yet."""
+        if self.array is None:
+            self.allocate()
+        size = self.itemsize
+        return np.ndarray(
+            tensor.shape,
+            self.carrier,
+            self.array,  # type: ignore[arg-type]
+            tensor.offset * size,
+            tuple([s * size for s in tensor.strides]),
+        )
+
+    def allocate(self, *, poison: bool = True) -> None:
+        self.array = np.empty(self.rows * self.row, dtype=self.carrier)
+        if poison:
+            self._poison()
+
+    def _poison(self) -> None:
+        assert self.array is not None
+        if self.carrier == np.float32:
+            self.array.view(np.uint32).fill(POISON_BITS)
+        elif self.itemsize == 4:
+            self.array.view(np.int32).fill(INTEGER_POISON)
+        else:
+            self.array.fill(0)
+
+    def before_write(self, elements: int) -> None:
+        """Prepare for a write of so many distinct elements."""
+        if self.state == FRESH:
+            if elements >= self.rows * self.row:
+                if self.array is None:
+                    self.allocate(poison=False)
+                self.state = FULL
+            else:
+                if self.array is None:
+                    self.allocate()
+                self.state = PARTIAL
+        self.writes += 1
+
+    def poisoned(self, values: Array) -> Array | None:
+        """Which of these values were never written; None if it cannot be told."""
+        if self.carrier == np.float32:
+            return values.view(np.uint32) == POISON_BITS
+        if self.itemsize == 4:
+            return values.view(np.int32) == INTEGER_POISON
+        return None
+
+    def reads_unwritten(self, values: Array) -> bool:
+        """Whether a read of partly written memory meets poison. Cheap once all is written."""
+        found = self.poisoned(values)
+        if found is not None and bool(found.any()):
+            return True
+        if self.buffer is not Buffer.HBM and self.checked != self.writes:
+            self.checked = self.writes
+            everything = self.poisoned(self.array)  # type: ignore[arg-type]
+            if everything is None or not everything.any():
+                self.state = FULL
+        return False

@@ -1,0 +1,287 @@
+"""What a call issues, prepared once and repeated cheaply: lowered call, operands, numerics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from attrs import define, field, frozen
+
+from accelopt_lsp.nki.dialects import Api, BindError, Dialect
+from accelopt_lsp.nki.dtypes import DType
+from accelopt_lsp.nki.instructions import INSTRUCTIONS
+from accelopt_lsp.nki.lowering import RESULT, Issue, Lowered, LoweringError, lower, retarget
+from accelopt_lsp.nki.operands import Buffer, OperandType
+from accelopt_lsp.nki.targets import Target
+from accelopt_lsp.profiler.simulator.elements import ElementType, as_dtype
+from accelopt_lsp.profiler.simulator.errors import KernelRejected, UnsupportedByKernel
+from accelopt_lsp.profiler.simulator.numerics import NUMERICS, Numeric
+from accelopt_lsp.profiler.simulator.tensors import BlockTensor, Tensor
+
+_NUMPY_NAMES = {
+    "max": "maximum",
+    "amax": "maximum",
+    "min": "minimum",
+    "amin": "minimum",
+    "sum": "add",
+    "prod": "multiply",
+    "absolute": "abs",
+    "true_divide": "divide",
+    "float_power": "power",
+    "all": "logical_and",
+    "any": "logical_or",
+}
+"""Names of functions that stand for an operator under another name."""
+
+
+class Entry:
+    """A public function of one dialect, with its binder at hand."""
+
+    __slots__ = ("api", "binder", "count", "dialect", "name")
+
+    def __init__(self, api: Api, dialect: Dialect) -> None:
+        signature = api.signature(dialect)
+        assert signature is not None
+        self.api = api
+        self.dialect = dialect
+        self.name = api.name
+        self.binder: Callable[..., dict[str, Any]] = signature.binder
+        self.count = len(signature.parameters)
+
+    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """Parameters by name.
+
+        Raises:
+            KernelRejected: the arguments do not fit the signature.
+        """
+        try:
+            bound = self.binder(*args, **kwargs)
+            if len(bound) <= self.count:
+                return bound
+            return self.api.bind(self.dialect, args, kwargs)
+        except BindError as error:
+            raise KernelRejected(str(error), "R101") from None
+        except TypeError:
+            pass
+        try:
+            return self.api.bind(self.dialect, args, kwargs)
+        except BindError as error:
+            raise KernelRejected(str(error), "R101") from None
+
+
+@frozen(slots=True)
+class Step:
+    """One instruction of a call.
+
+    Attributes:
+        issue: the template.
+        slots: operand slots in the issue's order.
+        reads, writes: (role, slot) pairs.
+        attrs: attributes for the numerics, numbers as float32.
+        numeric: what it computes.
+        exact: it only moves values, between equal types.
+        into_result: it writes the call's result.
+    """
+
+    issue: Issue
+    slots: tuple[str, ...]
+    reads: tuple[tuple[str, str], ...]
+    writes: tuple[tuple[str, str], ...]
+    attrs: Mapping[str, Any]
+    numeric: Numeric
+    exact: bool
+    into_result: bool
+
+
+@define(slots=True, eq=False)
+class Plan:
+    """A lowered call, ready to run.
+
+    Attributes:
+        lowered: result of lowering.
+        steps: its instructions.
+        simple: one instruction whose operands are the call's own tensors.
+        templates: (line, accumulates) to template numbers in the trace.
+        retargeted: destination descriptor to the plan that writes straight into it.
+    """
+
+    lowered: Lowered
+    steps: tuple[Step, ...]
+    simple: bool
+    extra: Mapping[str, Any] = field(factory=dict)
+    templates: dict[tuple[int, bool], tuple[int, ...]] = field(factory=dict)
+    retargeted: dict[OperandType, Plan] = field(factory=dict)
+
+    def ends_in_matmul(self) -> bool:
+        """The result is written by a matrix product, which can add it up in PSUM."""
+        return bool(self.steps) and self.steps[-1].issue.op == "nc_matmul" and (
+            self.steps[-1].into_result
+        )
+
+    def can_write(self, buffer: Buffer) -> bool:
+        """Whether the instruction that makes the result can write to that memory itself."""
+        result = self.lowered.result
+        if result is None or buffer is Buffer.HBM:
+            return False
+        if result.buffer is Buffer.PSUM:
+            return buffer is Buffer.PSUM
+        for step in self.steps:
+            if step.into_result:
+                spec = INSTRUCTIONS[step.issue.op].operand("dst")
+                return spec is not None and buffer in spec.buffers
+        return False
+
+    def into(self, destination: OperandType) -> Plan:
+        """The same call writing into ``destination``.
+
+        Raises:
+            KernelRejected: the shapes differ.
+        """
+        found = self.retargeted.get(destination)
+        if found is None:
+            result = self.lowered.result
+            assert result is not None
+            if (result.partitions, result.free) != (destination.partitions, destination.free):
+                raise KernelRejected(
+                    f"cannot write {list(result.shape)} into {list(destination.shape)}", "R027"
+                )
+            found = make_plan(retarget(self.lowered, destination), self.extra)
+            _check_destination(found)
+            self.retargeted[destination] = found
+        return found
+
+
+def _check_destination(plan: Plan) -> None:
+    for step in plan.steps:
+        if not step.into_result:
+            continue
+        spec = INSTRUCTIONS[step.issue.op]
+        buffer = plan.lowered.types[RESULT].buffer
+        operand = spec.operand("dst")
+        if operand is not None and buffer not in operand.buffers:
+            wanted = " or ".join(sorted(b.upper() for b in operand.buffers))
+            raise KernelRejected(
+                f"{step.issue.op}: the result must go to {wanted}, not {buffer.upper()}", "R034"
+            )
+
+
+def make_plan(lowered: Lowered, extra: Mapping[str, Any]) -> Plan:
+    """Prepare a lowered call for running."""
+    steps = tuple(_step(issue, lowered, extra) for issue in lowered.issues)
+    slots = [slot for step in steps for slot in step.slots]
+    simple = len(steps) == 1 and not any(
+        "@" in s or (s.startswith("%") and s != RESULT) for s in slots
+    )
+    return Plan(lowered, steps, simple, extra)
+
+
+def _step(issue: Issue, lowered: Lowered, extra: Mapping[str, Any]) -> Step:
+    spec = INSTRUCTIONS[issue.op]
+    reads, writes = [], []
+    for role, slot in issue.operands:
+        operand = spec.operand(role)
+        (writes if operand is not None and operand.written else reads).append((role, slot))
+    attrs = {k: _number(v) for k, v in issue.attrs}
+    attrs["engine"] = str(issue.engine)
+    attrs.update(extra)
+    exact = False
+    if issue.op in ("dma_copy", "tensor_copy", "dma_transpose"):
+        kinds = {lowered.types[slot].dtype for _, slot in issue.operands}
+        exact = len(kinds) == 1
+    into_result = any(slot.partition("@")[0] == RESULT for _, slot in writes)
+    return Step(
+        issue=issue,
+        slots=tuple(slot for _, slot in issue.operands),
+        reads=tuple(reads),
+        writes=tuple(writes),
+        attrs=attrs,
+        numeric=NUMERICS[issue.op],
+        exact=exact,
+        into_result=into_result,
+    )
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, bool) or not isinstance(value, float):
+        return value
+    return np.float32(value)
+
+
+def build(
+    entry: Entry, bound: Mapping[str, Any], target: Target, names: Mapping[Any, str]
+) -> Plan:
+    """Lower a bound call.
+
+    Raises:
+        KernelRejected: limits are broken, or the call makes no sense.
+        UnsupportedByKernel: nothing is known about it.
+    """
+    values = {name: _described(name, value, names) for name, value in bound.items()}
+    try:
+        lowered = lower(entry.dialect, entry.name, values, target)
+    except LoweringError as error:
+        if error.code == "R103":
+            raise UnsupportedByKernel(
+                f"accelopt's simulator does not know {entry.name}"
+            ) from None
+        raise KernelRejected(f"{entry.name}: {error}", error.code) from None
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        raise KernelRejected(f"{entry.name}: these arguments do not fit ({error})") from None
+    if lowered.violations:
+        first = lowered.violations[0]
+        raise KernelRejected("; ".join(v.message for v in lowered.violations), first.code)
+    for role in ("op", "op0", "op1", "reduce_op"):
+        _check_operator(entry.name, role, values.get(role))
+    extra = {}
+    if bound.get("reduce_cmd") is not None:
+        extra["reduce_cmd"] = str(bound["reduce_cmd"])
+    return make_plan(lowered, extra)
+
+
+def _check_operator(api: str, role: str, name: Any) -> None:
+    from accelopt_lsp.profiler.simulator.numerics import BINARY, BITWISE, REDUCERS, UNARY
+
+    if name is None or any(name in table for table in (BINARY, BITWISE, REDUCERS, UNARY)):
+        return
+    raise UnsupportedByKernel(f"{api}: accelopt's simulator does not know {role}={name}")
+
+
+def _described(name: str, value: Any, names: Mapping[Any, str]) -> Any:
+    """A value as lowering wants it: descriptors, names, data types, numbers."""
+    if isinstance(value, Tensor):
+        return value.operand or value.typed()
+    if value is None or isinstance(value, str | bool | DType):
+        return as_dtype(value) or value if name == "dtype" and value is not None else value
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return float(value)
+    if isinstance(value, ElementType):
+        return value.element
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, tuple | list):
+        return tuple(_described(name, v, names) for v in value)
+    if isinstance(value, BlockTensor):
+        raise KernelRejected(
+            f"{name} has block dimensions {list(value.blocks)}; index them first", "R014"
+        )
+    if name in ("dtype", "compute_dtype"):
+        found = as_dtype(value)
+        if found is None:
+            raise KernelRejected(f"{value!r} is no data type of NKI")
+        return found
+    if callable(value):
+        return operator_name(value, names)
+    if isinstance(value, np.ndarray):
+        raise KernelRejected(f"{name} must be a tensor of the kernel, not a NumPy array", "R022")
+    return value
+
+
+def operator_name(value: Any, names: Mapping[Any, str]) -> str:
+    """Name of the operator that a function stands for (``nl.add``, ``np.add``)."""
+    found = names.get(value)
+    if found is None:
+        found = getattr(value, "__name__", None) or str(value)
+    return _NUMPY_NAMES.get(found, found)

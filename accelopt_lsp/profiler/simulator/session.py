@@ -1,0 +1,578 @@
+"""One run of one kernel: allocations, calls, and the trace they leave.
+
+A call whose result is a fresh tile is held back until the next one, because
+``tile[...] = nisa.op(...)`` writes straight into ``tile`` and ``psum += nl.matmul(...)`` adds
+up in place: only then is it known where the result goes.
+"""
+
+from __future__ import annotations
+
+import sys
+from math import prod
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from attrs import define
+
+from accelopt_lsp.nki.dialects import Dialect
+from accelopt_lsp.nki.dtypes import DType
+from accelopt_lsp.nki.lowering import RESULT
+from accelopt_lsp.nki.operands import Buffer, row_major_strides
+from accelopt_lsp.nki.targets import Target
+from accelopt_lsp.profiler.simulator.errors import InstructionLimit, KernelRejected
+from accelopt_lsp.profiler.simulator.masks import Mask, holds
+from accelopt_lsp.profiler.simulator.memory import FRESH, FULL, Memory
+from accelopt_lsp.profiler.simulator.source import Site, Sources
+from accelopt_lsp.profiler.simulator.trace import Storage, Template, Trace
+
+if TYPE_CHECKING:
+    from accelopt_lsp.profiler.simulator.elements import Array
+    from accelopt_lsp.profiler.simulator.plans import Entry, Plan, Step
+    from accelopt_lsp.profiler.simulator.tensors import Tensor
+
+_current: Session | None = None
+
+
+def active() -> Session:
+    """The session of the kernel that is running.
+
+    Raises:
+        KernelRejected: no kernel is running.
+    """
+    if _current is None:
+        raise KernelRejected("NKI functions can only be called inside a kernel", "R022")
+    return _current
+
+
+def current() -> Session | None:
+    return _current
+
+
+def enter(session: Session | None) -> Session | None:
+    """Make a session the current one; gives the one before."""
+    global _current
+    before, _current = _current, session
+    return before
+
+
+@define(slots=True, eq=False)
+class Pending:
+    """A call whose result has no place yet."""
+
+    plan: Plan
+    bound: dict[str, Any]
+    result: Tensor
+    frame: FrameType
+    site: Site
+    line: int
+    cut: tuple[tuple[int, int, int], ...] = ()
+    where: tuple[Any, ...] = ()
+    reduces: LoopReduction | None = None
+
+
+@define(slots=True, eq=False)
+class LoopReduction:
+    """``nl.loop_reduce``: a copy in the first iteration, an operation in all later ones."""
+
+    first: bool
+    plan: Plan
+    value: Tensor
+
+
+class Session:
+    """Runs the calls of one kernel.
+
+    Attributes:
+        full: compute values; otherwise only shapes are followed.
+        tracing: append records (off for programs of a grid that run elsewhere, and for
+            further seeds).
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        dialect: Dialect,
+        sources: Sources,
+        *,
+        full: bool,
+        instruction_limit: int = 5_000_000,
+        names: dict[Any, str] | None = None,
+    ) -> None:
+        self.target = target
+        self.dialect = dialect
+        self.sources = sources
+        self.full = full
+        self.tracing = True
+        self.instruction_limit = instruction_limit
+        self.names = names if names is not None else {}
+        self.trace = Trace(dialect)
+        self.records = self.trace.records
+        self.pending: Pending | None = None
+        self.plans: dict[tuple[Any, ...], Plan] = {}
+        self.notes: dict[str, None] = {}
+        self.grid: tuple[int, ...] = ()
+        self.program: tuple[int, ...] = ()
+        self.shared: list[Tensor] = []
+        self.shared_position = 0
+        self._templates: dict[tuple[Any, ...], int] = {}
+        self._storage_sites: dict[tuple[int, str], int] = {}
+        self._constants: dict[tuple[Any, ...], Tensor] = {}
+        self._loop_results: dict[int, Tensor] = {}
+        self._registers: Array | None = None
+        self._partitions = target.integer("partitions")
+        self._sbuf = target.integer("sbuf_partition_bytes")
+        self._psum = target.integer("psum_partition_bytes")
+        self.issued = 0
+
+    # Allocation.
+
+    def allocate(
+        self,
+        shape: tuple[int, ...],
+        element: DType,
+        buffer: Buffer,
+        *,
+        name: str,
+        line: int,
+        site: int,
+        external: bool = False,
+        pinned: tuple[int, int] | None = None,
+        born: int | None = None,
+    ) -> Tensor:
+        """A new tensor in memory of its own.
+
+        Raises:
+            KernelRejected: no such tile fits the hardware.
+        """
+        from accelopt_lsp.profiler.simulator.tensors import Tensor
+
+        rows = shape[0] if shape else 1
+        row = prod(shape[1:])
+        if buffer is not Buffer.HBM:
+            self._check_tile(shape, row * element.nbytes, buffer)
+        storages = self.trace.storages
+        memory = Memory(len(storages), buffer, element, rows, max(row, 1), name, line)
+        memory.shape = shape
+        storages.append(
+            Storage(
+                memory.id,
+                name,
+                buffer,
+                max(row, 1) * element.nbytes,
+                rows,
+                line,
+                site,
+                len(self.records) if born is None else born,
+                external,
+                pinned,
+            )
+        )
+        strides = row_major_strides(shape) if shape else ()
+        return Tensor(memory, shape, strides, 0, element, buffer)
+
+    def _check_tile(self, shape: tuple[int, ...], partition_bytes: int, buffer: Buffer) -> None:
+        if len(shape) < 2:
+            raise KernelRejected(
+                f"a tile needs a partition and a free dimension, got shape {list(shape)}", "R041"
+            )
+        if any(n < 1 for n in shape):
+            raise KernelRejected(f"sizes must be positive, got {list(shape)}")
+        if shape[0] > self._partitions:
+            raise KernelRejected(
+                f"a tile has at most {self._partitions} partitions, got {shape[0]} "
+                f"(shape {list(shape)})",
+                "R023",
+            )
+        if buffer is Buffer.SBUF and partition_bytes > self._sbuf:
+            raise KernelRejected(
+                f"a tile of {partition_bytes} bytes a partition does not fit SBUF "
+                f"({self._sbuf} bytes)",
+                "R051",
+            )
+        if buffer is Buffer.PSUM and partition_bytes > self._psum:
+            raise KernelRejected(
+                f"a tile of {partition_bytes} bytes a partition does not fit PSUM "
+                f"({self._psum} bytes)",
+                "R052",
+            )
+
+    def storage_site(self, site: Site, slot: str = "") -> int:
+        """Number shared by all allocations of one call instruction and slot."""
+        key = (site.id, slot)
+        found = self._storage_sites.get(key)
+        if found is None:
+            found = self._storage_sites[key] = len(self._storage_sites)
+        return found
+
+    def locate(self, frame: FrameType) -> tuple[Site, int]:
+        """The call site a frame of user code is at, and its line in the kernel's file."""
+        site = self.sources.site(frame)
+        line = site.line
+        return site, self.sources.line(site, frame) if line is None else line
+
+    # Calls.
+
+    def call(
+        self, entry: Entry, args: tuple[Any, ...], kwargs: dict[str, Any], frame: FrameType
+    ) -> Any:
+        """Bind and run one call of a public function."""
+        if self.pending is not None:
+            self.flush()
+        return self.invoke(entry, entry.bind(args, kwargs), frame)
+
+    def invoke(self, entry: Entry, bound: dict[str, Any], frame: FrameType) -> Any:
+        """Run a bound call; gives the returned tile, if it returns one."""
+        plan = self.plan(entry, bound)
+        if plan is None:
+            return self._invoke_masked(entry, bound, frame)
+        lowered = plan.lowered
+        site, line = self.locate(frame)
+        result = lowered.result
+        if result is None:
+            self.run(plan, bound, None, site, line)
+            return None
+        if lowered.view_of is not None:
+            return self._view_of(lowered.view_of, result.shape, result.layout, bound)
+        tensor = self._unplaced(result.shape, result.dtype, result.buffer)
+        self.pending = Pending(plan, bound, tensor, frame, site, line)
+        return tensor
+
+    def plan(self, entry: Entry, bound: dict[str, Any]) -> Plan | None:
+        """The prepared call; None when a mask has to be applied first."""
+        from accelopt_lsp.profiler.simulator.tensors import Tensor
+
+        key: list[Any] = [entry]
+        for value in bound.values():
+            if type(value) is Tensor:
+                key.append(value.operand or value.typed())
+            elif type(value) is list:
+                key.append(tuple(value))
+            elif type(value) is Mask:
+                return None
+            else:
+                key.append(value)
+        frozen = tuple(key)
+        try:
+            found = self.plans.get(frozen)
+        except TypeError:
+            return self._build(entry, bound)
+        if found is None:
+            found = self.plans[frozen] = self._build(entry, bound)
+        return found
+
+    def _build(self, entry: Entry, bound: dict[str, Any]) -> Plan:
+        from accelopt_lsp.profiler.simulator.plans import build
+
+        plan = build(entry, bound, self.target, self.names)
+        for note in plan.lowered.notes:
+            self.notes.setdefault(note)
+        return plan
+
+    def _unplaced(self, shape: tuple[int, ...], element: DType, buffer: Buffer) -> Tensor:
+        from accelopt_lsp.profiler.simulator.tensors import Tensor
+
+        return Tensor(None, shape, row_major_strides(shape), 0, element, buffer)
+
+    def _view_of(
+        self, slot: str, shape: tuple[int, ...], layout: tuple[int, ...], bound: dict[str, Any]
+    ) -> Tensor:
+        source: Tensor = bound[slot.partition("@")[0]]
+        source.settle()
+        strides = layout
+        if source.buffer is not Buffer.HBM:
+            strides = (source.strides[0], *layout[1:])
+        return source.derived(shape, strides, source.offset)
+
+    def _invoke_masked(self, entry: Entry, bound: dict[str, Any], frame: FrameType) -> Any:
+        from accelopt_lsp.profiler.simulator.masking import masked_call
+
+        return masked_call(self, entry, bound, frame)
+
+    def flush(self) -> None:
+        """Run the call that was held back, into memory of its own."""
+        pending = self.pending
+        if pending is None:
+            return
+        self.pending = None
+        if pending.reduces is not None:
+            self._flush_reduction(pending)
+            return
+        result = pending.result
+        self._place(result, pending.site, pending.line)
+        self._run_pending(pending, pending.plan, result)
+
+    def _place(self, result: Tensor, site: Site, line: int) -> None:
+        """Give a result memory of its own."""
+        made = self.allocate(
+            result.shape,
+            result.element,
+            result.buffer,
+            name=site.target or "result",
+            line=line,
+            site=self.storage_site(site, RESULT),
+        )
+        result.memory = made.memory
+        result.strides = made.strides
+        result.operand = None
+
+    def _run_pending(
+        self, pending: Pending, plan: Plan, target: Tensor, *, accumulates: bool = False
+    ) -> None:
+        where = None
+        if pending.cut or pending.where:
+            target.settle().masked = True
+        for axis, low, high in pending.cut:
+            if axis < target.ndim and target.shape[axis] > 1:
+                target = target.narrow(axis, low, high)
+        if pending.where and self.full:
+            where = holds(pending.where, target.shape)
+        self.run(
+            plan,
+            pending.bound,
+            target,
+            pending.site,
+            pending.line,
+            accumulates=accumulates,
+            where=where,
+        )
+
+    def run(
+        self,
+        plan: Plan,
+        bound: dict[str, Any],
+        result: Tensor | None,
+        site: Site,
+        line: int,
+        *,
+        accumulates: bool = False,
+        where: Array | None = None,
+    ) -> None:
+        """Issue the instructions of a call."""
+        if plan.simple:
+            step = plan.steps[0]
+            operands = bound
+            if step.issue.op == "nc_matmul" and not accumulates:
+                accumulates = self._accumulates(step, bound, result)
+            self._issue(plan, 0, step, operands, result, line, accumulates)
+            if self.full:
+                self._compute(step, operands, result, line, accumulates, where)
+            return
+        from accelopt_lsp.profiler.simulator.slots import resolve
+
+        slots = resolve(self, plan, bound, result, site, line)
+        last = len(plan.steps) - 1
+        for number, step in enumerate(plan.steps):
+            adds = accumulates and number == last
+            self._issue(plan, number, step, slots, None, line, adds, accumulates)
+            if self.full:
+                masked = where if step.into_result else None
+                self._compute(step, slots, None, line, adds, masked)
+
+    def _issue(
+        self,
+        plan: Plan,
+        number: int,
+        step: Step,
+        operands: dict[str, Any],
+        result: Tensor | None,
+        line: int,
+        accumulates: bool,
+        variant: bool | None = None,
+    ) -> None:
+        key = (line, accumulates if variant is None else variant)
+        templates = plan.templates.get(key)
+        if templates is None:
+            templates = self._register(plan, line, key[1])
+        self.issued += 1
+        if self.issued > self.instruction_limit:
+            raise InstructionLimit(
+                f"more than {self.instruction_limit} instructions were issued; "
+                "the kernel looks endless",
+                line,
+            )
+        if not self.tracing:
+            return
+        regions = []
+        for slot in step.slots:
+            tensor = result if slot == RESULT and result is not None else operands[slot]
+            regions.append(tensor._region or tensor.region())
+        self.records.append((templates[number], tuple(regions)))
+
+    def _register(self, plan: Plan, line: int, accumulates: bool) -> tuple[int, ...]:
+        numbers = []
+        last = len(plan.steps) - 1
+        for position, step in enumerate(plan.steps):
+            adds = accumulates and position == last
+            key = (step.issue, line, adds)
+            found = self._templates.get(key)
+            if found is None:
+                found = self._templates[key] = len(self.trace.templates)
+                self.trace.templates.append(Template(step.issue, line, adds))
+            numbers.append(found)
+        made = plan.templates[(line, accumulates)] = tuple(numbers)
+        return made
+
+    def _accumulates(self, step: Step, bound: dict[str, Any], result: Tensor | None) -> bool:
+        """Whether a product adds to what its destination holds (current dialect)."""
+        if self.dialect is Dialect.LEGACY:
+            return False
+        target: Tensor = result if result is not None else bound["dst"]
+        wish = step.issue.attr("accumulate")
+        memory = target.settle()
+        place = (target._region or target.region())[1:]
+        known = memory.products
+        if known is None:
+            known = memory.products = []
+            before = False
+        else:
+            before = place in known or any(_overlap(place, other) for other in known)
+        if place not in known:
+            known.append(place)
+        return before if wish is None else bool(wish)
+
+    # Values.
+
+    def _compute(
+        self,
+        step: Step,
+        operands: dict[str, Any],
+        result: Tensor | None,
+        line: int,
+        accumulates: bool,
+        where: Array | None,
+    ) -> None:
+        inputs = {role: self.read(operands[slot], line, step) for role, slot in step.reads}
+        values = step.numeric(inputs, step.attrs)
+        if step.issue.op == "activation" and "reduce_res" in values:
+            values["reduce_res"] = self._reduce_registers(step, values["reduce_res"])
+        for role, slot in step.writes:
+            tensor = result if slot == RESULT and result is not None else operands[slot]
+            self.write(tensor, values[role], line, step.exact, where, accumulates)
+
+    def _reduce_registers(self, step: Step, value: Array) -> Array:
+        """``reduce_cmd``: the Scalar Engine's accumulators live on between instructions."""
+        command = str(step.attrs.get("reduce_cmd", "idle")).rpartition(".")[2]
+        if command == "reduce" and self._registers is not None:
+            value = value + self._registers
+        self._registers = value
+        return value
+
+    def read(self, tensor: Tensor, line: int, step: Step) -> Array:
+        """Values of an operand.
+
+        Raises:
+            KernelRejected: they were never written.
+        """
+        memory = tensor.memory
+        assert memory is not None
+        if memory.state == FRESH:
+            raise KernelRejected(
+                f"{step.issue.op} reads {memory.name or 'a tile'} (created on line "
+                f"{memory.line}), which was never written",
+                "R099",
+                line,
+            )
+        values = memory.view(tensor)
+        if memory.state != FULL and memory.reads_unwritten(values):
+            message = (
+                f"{step.issue.op} reads parts of {memory.name or 'a tile'} (created on line "
+                f"{memory.line}) that were never written"
+            )
+            if not memory.masked:
+                raise KernelRejected(message, "R099", line)
+            if not memory.quiet:
+                self.notes.setdefault(f"line {line}: {message}")
+        return values
+
+    def write(
+        self,
+        tensor: Tensor,
+        values: Array,
+        line: int,
+        exact: bool,
+        where: Array | None,
+        accumulates: bool,
+    ) -> None:
+        """Round values into the memory of a tensor."""
+        memory = tensor.memory
+        assert memory is not None
+        shape = tensor.shape
+        if accumulates and memory.state == FRESH:
+            raise KernelRejected(
+                f"the product is added to {memory.name or 'a tile'} (created on line "
+                f"{memory.line}), which was never written; create it by nl.zeros",
+                "R099",
+                line,
+            )
+        memory.before_write(prod(shape) if where is None else 0)
+        view = memory.view(tensor)
+        if values.shape != shape and values.size > 1:
+            values = values.reshape(shape)
+        if accumulates:
+            if memory.state != FULL:
+                unwritten = memory.poisoned(view)
+                if unwritten is not None and unwritten.any():
+                    view[unwritten] = 0
+            if where is None and memory.element.nbytes == 4:
+                view += values
+                return
+            values = view + values
+        if not exact:
+            values = memory.round(values)
+        if where is None:
+            view[...] = values
+        else:
+            np.copyto(view, np.broadcast_to(values, shape), where=where, casting="unsafe")
+
+    # Assignment and operators, called from methods of tensors: user code is two frames up.
+
+    def assign(self, tensor: Tensor, key: Any, value: Any) -> None:
+        """``tensor[key] = value``."""
+        from accelopt_lsp.profiler.simulator.assignment import assign
+
+        assign(self, tensor, key, value, sys._getframe(2))
+
+    def augment(self, name: str, tensor: Tensor, other: Any) -> Any:
+        """``tensor += other`` and its siblings."""
+        from accelopt_lsp.profiler.simulator.assignment import augment
+
+        return augment(self, name, tensor, other, sys._getframe(2))
+
+    def operator(self, name: str, *args: Any) -> Any:
+        """``a + b`` and its siblings."""
+        from accelopt_lsp.profiler.simulator.library import entry_of
+
+        return self.call(entry_of(name, self.dialect), args, {}, sys._getframe(2))
+
+    def broadcast(self, tensor: Tensor, shape: tuple[int, ...]) -> Any:
+        """``tensor.broadcast_to(shape)``: ``nl.broadcast_to``."""
+        from accelopt_lsp.profiler.simulator.library import entry_of
+
+        entry = entry_of("nl.broadcast_to", self.dialect)
+        return self.call(entry, (tensor,), {"shape": shape}, sys._getframe(2))
+
+    def copy(self, tensor: Tensor, dtype: Any) -> Any:
+        """``tensor.astype(dtype)``: ``nl.copy``."""
+        from accelopt_lsp.profiler.simulator.library import entry_of
+
+        entry = entry_of("nl.copy", self.dialect)
+        return self.call(entry, (tensor,), {"dtype": dtype}, sys._getframe(2))
+
+    def _flush_reduction(self, pending: Pending) -> None:
+        """A loop reduction into a variable: one tile for all iterations of the named loops."""
+        from accelopt_lsp.profiler.simulator.assignment import reduce_into
+
+        result = pending.result
+        before = self._loop_results.get(pending.site.id)
+        assert pending.reduces is not None
+        if pending.reduces.first or before is None:
+            self._place(result, pending.site, pending.line)
+            self._loop_results[pending.site.id] = result
+        else:
+            result.memory, result.operand = before.memory, None
+        reduce_into(self, pending, result)
+
+
+def _overlap(a: tuple[int, int, int, int], b: tuple[int, int, int, int]) -> bool:
+    return a[0] < b[1] and b[0] < a[1] and a[2] < b[3] and b[2] < a[3]

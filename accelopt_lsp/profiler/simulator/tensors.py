@@ -1,0 +1,473 @@
+"""Tensors as kernels see them: views of memory with shape, strides and offset, no copies.
+
+Offsets and strides count elements of the whole allocation; in SBUF and PSUM the stride of
+dimension 0 is the number of elements a partition holds.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from accelopt_lsp.nki.dtypes import DType
+from accelopt_lsp.nki.operands import Buffer, OperandType, row_major_strides
+from accelopt_lsp.profiler.simulator import session as sessions
+from accelopt_lsp.profiler.simulator.elements import ELEMENTS, Array, ElementType
+from accelopt_lsp.profiler.simulator.errors import KernelRejected
+from accelopt_lsp.profiler.simulator.memory import Memory
+from accelopt_lsp.profiler.simulator.trace import Region
+
+_TYPES: dict[tuple[Any, ...], OperandType] = {}
+_EXTENTS: dict[tuple[Any, ...], tuple[int, int]] = {}
+
+
+def operand_type(
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    element: DType,
+    buffer: Buffer,
+    start_partition: int,
+) -> OperandType:
+    """The descriptor of a view; equal views share one, so comparing them is cheap."""
+    key = (shape, strides, element, buffer, start_partition)
+    found = _TYPES.get(key)
+    if found is None:
+        first = 0 if buffer is Buffer.HBM else 1
+        row_major = row_major_strides(shape)
+        inner = _normalised(shape[first:], strides[first:])
+        same = inner == _normalised(shape[first:], row_major[first:])
+        layout = None if same else (0,) * first + strides[first:]
+        made = OperandType(shape, element, buffer, layout, start_partition)
+        found = _TYPES[key] = _TYPES.setdefault(
+            (shape, layout, element, buffer, start_partition, "interned"), made
+        )
+    return found
+
+
+def _normalised(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides with those of size-1 dimensions blanked, which never matter."""
+    return tuple(0 if n == 1 else s for n, s in zip(shape, strides, strict=True))
+
+
+class Tensor:
+    """A view of one allocation.
+
+    Attributes:
+        memory: what it is a view of; None for the result of a call that has not run yet.
+        shape: sizes; on chip, dimension 0 is the partition dimension.
+        strides: in elements of the allocation.
+        offset: in elements of the allocation.
+        element: data type.
+        buffer: memory it lives in.
+        fault: why the view must not be used as it is (index out of bounds), unless a mask
+            cuts it short.
+        augmented: it is the result of an in-place operator, so that assigning it is no copy.
+    """
+
+    __array_priority__ = 1000.0
+    __hash__ = object.__hash__
+    __slots__ = (
+        "_region",
+        "augmented",
+        "buffer",
+        "element",
+        "fault",
+        "memory",
+        "offset",
+        "operand",
+        "shape",
+        "strides",
+    )
+
+    def __init__(
+        self,
+        memory: Memory | None,
+        shape: tuple[int, ...],
+        strides: tuple[int, ...],
+        offset: int,
+        element: DType,
+        buffer: Buffer,
+    ) -> None:
+        self.memory = memory
+        self.shape = shape
+        self.strides = strides
+        self.offset = offset
+        self.element = element
+        self.buffer = buffer
+        self.operand: OperandType | None = None
+        self._region: Region | None = None
+        self.fault: Any = None
+        self.augmented = False
+
+    # What the simulator needs.
+
+    def typed(self) -> OperandType:
+        """Its descriptor; memoised in ``operand``."""
+        start = 0
+        if self.buffer is not Buffer.HBM and self.memory is not None:
+            start = self.offset // self.memory.row
+        found = operand_type(self.shape, self.strides, self.element, self.buffer, start)
+        self.operand = found
+        return found
+
+    def region(self) -> Region:
+        """Bounding box in the trace's terms; memoised."""
+        known = self._region
+        if known is not None:
+            return known
+        memory = self.memory
+        assert memory is not None
+        row = memory.row
+        key = (self.shape, self.strides, row)
+        extent = _EXTENTS.get(key)
+        if extent is None:
+            rows = inside = 0
+            for size, stride in zip(self.shape, self.strides, strict=True):
+                if stride >= row and stride % row == 0:
+                    rows += (size - 1) * (stride // row)
+                else:
+                    inside += (size - 1) * stride
+            extent = _EXTENTS[key] = (rows, inside)
+        rows, inside = extent
+        first, column = divmod(self.offset, row)
+        last = column + inside
+        nbytes = memory.element.nbytes
+        if last < row:
+            found = (
+                memory.id, first, first + rows + 1, column * nbytes, (last + 1) * nbytes,
+            )
+        else:
+            found = (memory.id, first, first + rows + 1 + last // row, 0, row * nbytes)
+        self._region = found
+        return found
+
+    def settle(self) -> Memory:
+        """Memory of this view; runs the call it is the result of, if that is still to come."""
+        if self.memory is None:
+            sessions.active().flush()
+        assert self.memory is not None
+        return self.memory
+
+    def narrow(self, axis: int, low: int, high: int) -> Tensor:
+        """Positions ``low`` to ``high`` of one axis."""
+        shape = (*self.shape[:axis], high - low, *self.shape[axis + 1 :])
+        offset = self.offset + low * self.strides[axis]
+        view = self.derived(shape, self.strides, offset)
+        if self.fault is not None:
+            view.fault = self.fault.narrowed(axis, low, high)
+        return view
+
+    def derived(self, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Tensor:
+        return Tensor(self.memory, shape, strides, offset, self.element, self.buffer)
+
+    def array(self) -> Array:
+        """NumPy view of the carrier (full mode only)."""
+        assert self.memory is not None
+        return self.memory.view(self)
+
+    def same_place(self, other: Tensor) -> bool:
+        """Whether both views address the same elements."""
+        return (
+            self.memory is other.memory
+            and self.offset == other.offset
+            and self.shape == other.shape
+            and self.strides == other.strides
+        )
+
+    def contiguous(self) -> bool:
+        """Contiguous memory (on chip: within a partition)."""
+        first = 0 if self.buffer is Buffer.HBM else 1
+        return _normalised(self.shape[first:], self.strides[first:]) == _normalised(
+            self.shape[first:], row_major_strides(self.shape)[first:]
+        )
+
+    # What kernels use.
+
+    @property
+    def dtype(self) -> ElementType:
+        return ELEMENTS[self.element]
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def itemsize(self) -> int:
+        return self.element.nbytes
+
+    @property
+    def size(self) -> int:
+        return prod(self.shape)
+
+    @property
+    def name(self) -> str:
+        return self.settle().name
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        sizes = ",".join(map(str, self.shape))
+        return f"{self.element.short}[{sizes}] in {self.buffer.upper()}"
+
+    def __bool__(self) -> bool:
+        raise KernelRejected(
+            "a tensor cannot decide control flow: its values exist on the device only; "
+            "compare with None by `is None`",
+            "R005",
+        )
+
+    def __iter__(self) -> Any:
+        raise KernelRejected("a tensor cannot be iterated over; loop over indices", "R005")
+
+    def __getitem__(self, key: Any) -> Tensor:
+        from accelopt_lsp.profiler.simulator.views import select
+
+        self.settle()
+        return select(self, key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        sessions.active().assign(self, key, value)
+
+    # Views without a copy, in the names of either dialect.
+
+    def reshape(self, *shape: Any) -> Tensor:
+        from accelopt_lsp.profiler.simulator import views
+
+        self.settle()
+        return views.reshape(self, views.sizes_of(shape))
+
+    def broadcast_to(self, *shape: Any) -> Tensor:
+        from accelopt_lsp.profiler.simulator import views
+
+        return sessions.active().broadcast(self, views.sizes_of(shape))
+
+    def broadcast(self, dim: int, size: int) -> Tensor:
+        from accelopt_lsp.profiler.simulator import views
+
+        self.settle()
+        return views.broadcast(self, dim, size)
+
+    def permute(self, *dims: Any) -> Tensor:
+        from accelopt_lsp.profiler.simulator import views
+
+        self.settle()
+        return views.permute(self, views.sizes_of(dims))
+
+    def expand_dim(self, dim: int) -> Tensor:
+        from accelopt_lsp.profiler.simulator import views
+
+        self.settle()
+        return views.expand_dim(self, dim)
+
+    def expand_dims(self, axis: int) -> Tensor:
+        return self.expand_dim(axis)
+
+    def squeeze_dim(self, dim: int) -> Tensor:
+        from accelopt_lsp.profiler.simulator import views
+
+        self.settle()
+        return views.squeeze_dim(self, dim)
+
+    def reshape_dim(self, dim: int, shape: Any) -> Tensor:
+        from accelopt_lsp.profiler.simulator import views
+
+        self.settle()
+        return views.reshape_dim(self, dim, tuple(shape))
+
+    def flatten_dims(self, start_dim: int, end_dim: int) -> Tensor:
+        from accelopt_lsp.profiler.simulator import views
+
+        self.settle()
+        return views.flatten_dims(self, start_dim, end_dim)
+
+    def slice(self, dim: int, start: int, end: int, step: int = 1) -> Tensor:
+        from accelopt_lsp.profiler.simulator import views
+
+        self.settle()
+        return views.slice_dim(self, dim, start, end, step)
+
+    def select(self, dim: int, index: Any) -> Tensor:
+        from accelopt_lsp.profiler.simulator import views
+
+        self.settle()
+        return views.select_dim(self, dim, index)
+
+    def ap(self, pattern: Any, offset: int | None = None, **options: Any) -> Tensor:
+        from accelopt_lsp.profiler.simulator import views
+
+        self.settle()
+        return views.access_pattern(self, pattern, offset or 0, options)
+
+    def is_contiguous(self) -> bool:
+        return self.contiguous()
+
+    def assert_shape(self, shape: Any) -> Tensor:
+        """Legacy: fail unless the shape is this one."""
+        if tuple(shape) != self.shape:
+            raise KernelRejected(
+                f"shape is {list(self.shape)}, asserted was {list(shape)}", "R006"
+            )
+        return self
+
+    def astype(self, dtype: Any) -> Tensor:
+        """Legacy: a copy in another data type."""
+        return sessions.active().copy(self, dtype)
+
+    # Operators of tiles: nl.add and its siblings.
+
+    def __add__(self, other: Any) -> Any:
+        return sessions.active().operator("nl.add", self, other)
+
+    def __radd__(self, other: Any) -> Any:
+        return sessions.active().operator("nl.add", other, self)
+
+    def __sub__(self, other: Any) -> Any:
+        return sessions.active().operator("nl.subtract", self, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return sessions.active().operator("nl.subtract", other, self)
+
+    def __mul__(self, other: Any) -> Any:
+        return sessions.active().operator("nl.multiply", self, other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return sessions.active().operator("nl.multiply", other, self)
+
+    def __truediv__(self, other: Any) -> Any:
+        return sessions.active().operator("nl.divide", self, other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return sessions.active().operator("nl.divide", other, self)
+
+    def __pow__(self, other: Any) -> Any:
+        return sessions.active().operator("nl.power", self, other)
+
+    def __neg__(self) -> Any:
+        return sessions.active().operator("nl.negative", self)
+
+    def __abs__(self) -> Any:
+        return sessions.active().operator("nl.abs", self)
+
+    def __eq__(self, other: object) -> Any:
+        if other is None or isinstance(other, str):
+            return False
+        return sessions.active().operator("nl.equal", self, other)
+
+    def __ne__(self, other: object) -> Any:
+        if other is None or isinstance(other, str):
+            return True
+        return sessions.active().operator("nl.not_equal", self, other)
+
+    def __lt__(self, other: Any) -> Any:
+        return sessions.active().operator("nl.less", self, other)
+
+    def __le__(self, other: Any) -> Any:
+        return sessions.active().operator("nl.less_equal", self, other)
+
+    def __gt__(self, other: Any) -> Any:
+        return sessions.active().operator("nl.greater", self, other)
+
+    def __ge__(self, other: Any) -> Any:
+        return sessions.active().operator("nl.greater_equal", self, other)
+
+    def __iadd__(self, other: Any) -> Any:
+        return sessions.active().augment("nl.add", self, other)
+
+    def __isub__(self, other: Any) -> Any:
+        return sessions.active().augment("nl.subtract", self, other)
+
+    def __imul__(self, other: Any) -> Any:
+        return sessions.active().augment("nl.multiply", self, other)
+
+    def __itruediv__(self, other: Any) -> Any:
+        return sessions.active().augment("nl.divide", self, other)
+
+
+class BlockTensor:
+    """A legacy tensor with block dimensions: one allocation a block, made when first used.
+
+    Attributes:
+        blocks: sizes of the block dimensions.
+        tile: sizes of one block; dimension 0 is the partition dimension.
+        prefix: block indices already given.
+    """
+
+    __slots__ = ("_made", "blocks", "buffer", "element", "make", "prefix", "tile")
+
+    def __init__(
+        self,
+        blocks: tuple[int, ...],
+        tile: tuple[int, ...],
+        element: DType,
+        buffer: Buffer,
+        make: Any,
+    ) -> None:
+        self.blocks = blocks
+        self.tile = tile
+        self.element = element
+        self.buffer = buffer
+        self.make = make
+        self.prefix: tuple[int, ...] = ()
+        self._made: dict[tuple[int, ...], Tensor] = {}
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (*self.blocks[len(self.prefix) :], *self.tile)
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def dtype(self) -> ElementType:
+        return ELEMENTS[self.element]
+
+    def __repr__(self) -> str:
+        sizes = ",".join(map(str, self.shape))
+        return f"{self.element.short}[{sizes}] in {self.buffer.upper()} (blocks)"
+
+    def block(self, index: tuple[int, ...]) -> Tensor:
+        """The tile of one block."""
+        found = self._made.get(index)
+        if found is None:
+            for position, size in zip(index, self.blocks, strict=True):
+                if not 0 <= position < size:
+                    raise KernelRejected(
+                        f"block index {list(index)} is out of bounds for block dimensions "
+                        f"{list(self.blocks)}",
+                        "R028",
+                    )
+            found = self._made[index] = self.make(index)
+        return found
+
+    def _split(self, key: Any) -> tuple[Tensor | BlockTensor, tuple[Any, ...]]:
+        parts = key if type(key) is tuple else (key,)
+        wanted = len(self.blocks) - len(self.prefix)
+        index = parts[:wanted]
+        if Ellipsis in index:
+            raise KernelRejected("index the block dimensions first, each by an integer", "R014")
+        numbers = []
+        for part in index:
+            if isinstance(part, slice) or not hasattr(part, "__index__"):
+                raise KernelRejected(
+                    "block dimensions are indexed by integers and loop variables", "R014"
+                )
+            numbers.append(part.__index__())
+        prefix = (*self.prefix, *numbers)
+        if len(prefix) == len(self.blocks):
+            return self.block(prefix), parts[wanted:]
+        view = BlockTensor(self.blocks, self.tile, self.element, self.buffer, self.make)
+        view._made = self._made
+        view.prefix = prefix
+        return view, ()
+
+    def __getitem__(self, key: Any) -> Any:
+        found, rest = self._split(key)
+        return found[rest] if rest and isinstance(found, Tensor) else found
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        found, rest = self._split(key)
+        if isinstance(found, BlockTensor):
+            raise KernelRejected("assign to one block at a time", "R014")
+        sessions.active().assign(found, rest or Ellipsis, value)

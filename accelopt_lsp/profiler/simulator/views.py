@@ -1,0 +1,453 @@
+"""Indexing and view methods of tensors: every one of them only computes strides."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from accelopt_lsp.nki.operands import Buffer, row_major_strides
+from accelopt_lsp.profiler.simulator.errors import KernelRejected, UnsupportedByKernel
+from accelopt_lsp.profiler.simulator.indexing import Affine, DynamicSlice, broadcast_grid
+from accelopt_lsp.profiler.simulator.tensors import Tensor
+
+_PATTERNS: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+
+
+class IndexFault:
+    """An index that leaves its dimension; a mask may cut it short before it is used.
+
+    Attributes:
+        terms: (dimension, size, offset, strides along the view's axes, view's shape).
+    """
+
+    __slots__ = ("shape", "terms")
+
+    def __init__(
+        self, shape: tuple[int, ...], terms: tuple[tuple[int, int, int, tuple[int, ...]], ...]
+    ) -> None:
+        self.shape = shape
+        self.terms = terms
+
+    def narrowed(self, axis: int, low: int, high: int) -> IndexFault | None:
+        """The same after cutting an axis; None when all indices are inside."""
+        shape = (*self.shape[:axis], high - low, *self.shape[axis + 1 :])
+        terms = tuple(
+            (dim, size, offset + low * strides[axis], strides)
+            for dim, size, offset, strides in self.terms
+        )
+        left = IndexFault(shape, terms)
+        return left if left.describe() else None
+
+    def describe(self) -> str:
+        """The first index outside, or an empty string."""
+        for dim, size, offset, strides in self.terms:
+            low, high = _reach(offset, strides, self.shape)
+            if low < 0 or high >= size:
+                return (
+                    f"index {low} to {high} leaves dimension {dim} of size {size}; "
+                    "mask the call or shorten the index"
+                )
+        return ""
+
+
+def _reach(offset: int, strides: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, int]:
+    low = high = offset
+    for stride, size in zip(strides, shape, strict=True):
+        if stride > 0:
+            high += stride * (size - 1)
+        else:
+            low += stride * (size - 1)
+    return low, high
+
+
+def _out_of_bounds(dim: int, size: int, text: str) -> KernelRejected:
+    return KernelRejected(f"{text} is out of bounds for dimension {dim} of size {size}", "R028")
+
+
+def select(tensor: Tensor, key: Any) -> Tensor:
+    """``tensor[key]``.
+
+    Raises:
+        KernelRejected: out of bounds, or index forms that do not mix.
+    """
+    if key is Ellipsis:
+        return tensor
+    parts = key if type(key) is tuple else (key,)
+    for part in parts:
+        kind = type(part)
+        if kind is slice or kind is int:
+            continue
+        if isinstance(part, Affine):
+            return _advanced(tensor, parts)
+        if isinstance(part, np.ndarray) and part.ndim:
+            raise UnsupportedByKernel(
+                "accelopt's simulator does not know indices that are not affine"
+            )
+        if isinstance(part, Tensor):
+            raise UnsupportedByKernel(
+                "accelopt's simulator does not know indirect indices (a tile as an index)"
+            )
+    return _basic(tensor, parts)
+
+
+def _basic(tensor: Tensor, parts: tuple[Any, ...]) -> Tensor:
+    shape, strides = tensor.shape, tensor.strides
+    rank = len(shape)
+    given = sum([p is not None for p in parts])
+    if any([p is Ellipsis for p in parts]):
+        at = [p is Ellipsis for p in parts].index(True)
+        fill = rank - (given - 1)
+        parts = (*parts[:at], *([slice(None)] * fill), *parts[at + 1 :])
+    elif given > rank:
+        raise KernelRejected(
+            f"{given} indices for a tensor with {rank} dimensions {list(shape)}", "R028"
+        )
+    on_chip = tensor.buffer is not Buffer.HBM
+    offset = tensor.offset
+    new_shape: list[int] = []
+    new_strides: list[int] = []
+    dim = 0
+    for part in parts:
+        if part is None:
+            if on_chip and dim == 0:
+                raise KernelRejected("no dimension can stand before the partitions", "R014")
+            new_shape.append(1)
+            new_strides.append(0)
+            continue
+        size, stride = shape[dim], strides[dim]
+        if type(part) is slice:
+            start, stop, step = part.start, part.stop, part.step
+            if start is None and stop is None and step is None:
+                new_shape.append(size)
+                new_strides.append(stride)
+                dim += 1
+                continue
+            start, count, step = _slice_bounds(dim, size, start, stop, step)
+            if step != 1 and on_chip and dim == 0:
+                raise KernelRejected("partitions cannot be strided", "R082")
+            offset += start * stride
+            new_shape.append(count)
+            new_strides.append(stride * step)
+        elif isinstance(part, DynamicSlice):
+            start = _integer(part.start)
+            if not 0 <= start <= start + part.size <= size or part.size < 1:
+                raise _out_of_bounds(dim, size, f"nl.ds({start}, {part.size})")
+            offset += start * stride
+            new_shape.append(part.size)
+            new_strides.append(stride)
+        else:
+            number = _integer(part)
+            index = number + size if number < 0 else number
+            if not 0 <= index < size:
+                raise _out_of_bounds(dim, size, f"index {number}")
+            offset += index * stride
+            if on_chip and dim == 0:
+                new_shape.append(1)
+                new_strides.append(stride)
+        dim += 1
+    new_shape.extend(shape[dim:])
+    new_strides.extend(strides[dim:])
+    while len(new_shape) < (2 if on_chip else 1):
+        new_shape.append(1)
+        new_strides.append(1)
+    view = tensor.derived(tuple(new_shape), tuple(new_strides), offset)
+    view.fault = tensor.fault
+    return view
+
+
+def _slice_bounds(
+    dim: int, size: int, start: Any, stop: Any, step: Any
+) -> tuple[int, int, int]:
+    first = 0 if start is None else _integer(start)
+    last = size if stop is None else _integer(stop)
+    pace = 1 if step is None else _integer(step)
+    if pace < 1:
+        raise KernelRejected(f"slices run forward; step {pace} does not", "R028")
+    if first < 0:
+        first += size
+    if last < 0:
+        last += size
+    if first < 0 or last > size:
+        raise _out_of_bounds(dim, size, f"slice {start}:{stop}")
+    if first >= last:
+        raise KernelRejected(f"slice {start}:{stop} of dimension {dim} is empty", "R028")
+    return first, (last - first + pace - 1) // pace, pace
+
+
+def _integer(value: Any) -> int:
+    if isinstance(value, int):
+        return int(value)
+    if hasattr(value, "__index__"):
+        return int(value.__index__())
+    raise KernelRejected(f"an index must be an integer, got {type(value).__name__}: {value!r}")
+
+
+def _advanced(tensor: Tensor, parts: tuple[Any, ...]) -> Tensor:
+    """Affine indices, one a dimension, over their common grid."""
+    if len(parts) != len(tensor.shape):
+        if Ellipsis in [p for p in parts if p is Ellipsis]:
+            raise KernelRejected("slices and nl.arange indices cannot be mixed", "R035")
+        raise KernelRejected(
+            f"{len(parts)} indices for a tensor with {len(tensor.shape)} dimensions "
+            f"{list(tensor.shape)}",
+            "R028",
+        )
+    forms: list[Any] = []
+    offsets: list[int] = []
+    for part in parts:
+        if isinstance(part, Affine):
+            forms.append((part.shape, part.strides))
+            offsets.append(part.offset)
+        elif isinstance(part, slice | DynamicSlice) or part is None:
+            raise KernelRejected("slices and nl.arange indices cannot be mixed", "R035")
+        else:
+            forms.append(None)
+            offsets.append(_integer(part))
+    key = (tensor.shape, tensor.strides, tensor.buffer, tuple(forms))
+    pattern = _PATTERNS.get(key)
+    if pattern is None:
+        pattern = _PATTERNS[key] = _pattern(tensor, forms)
+    shape, strides, reaches = pattern
+    offset = tensor.offset
+    inside = True
+    for number, stride, (low, high, size) in zip(offsets, tensor.strides, reaches, strict=True):
+        offset += number * stride
+        if number + low < 0 or number + high >= size:
+            inside = False
+    view = tensor.derived(shape, strides, offset)
+    if not inside:
+        view.fault = _fault(tensor, shape, forms, offsets)
+    return view
+
+
+def _pattern(tensor: Tensor, forms: list[Any]) -> tuple[Any, ...]:
+    shape: tuple[int, ...] = ()
+    for form in forms:
+        if form is not None:
+            shape = broadcast_grid(shape, form[0])
+    rank = len(shape)
+    if tensor.buffer is not Buffer.HBM and rank < 2:
+        raise KernelRejected(
+            "a tile is indexed in two dimensions: write nl.arange(n)[:, None]", "R001"
+        )
+    strides = [0] * rank
+    reaches = []
+    for dim, (form, stride, size) in enumerate(
+        zip(forms, tensor.strides, tensor.shape, strict=True)
+    ):
+        if form is None:
+            reaches.append((0, 0, size))
+            continue
+        lead = rank - len(form[0])
+        low = high = 0
+        for axis, (count, step) in enumerate(zip(*form, strict=True)):
+            if step and count > 1:
+                if tensor.buffer is not Buffer.HBM and (dim == 0) != (axis + lead == 0):
+                    raise KernelRejected(
+                        "the partition dimension must be indexed by the first axis of the "
+                        "index, and by nothing else",
+                        "R014",
+                    )
+                if dim == 0 and step != 1 and tensor.buffer is not Buffer.HBM:
+                    raise KernelRejected("partitions cannot be strided", "R082")
+            if count > 1:
+                strides[axis + lead] += step * stride
+                low += min(0, step * (count - 1))
+                high += max(0, step * (count - 1))
+        reaches.append((low, high, size))
+    if tensor.buffer is not Buffer.HBM:
+        strides[0] = tensor.strides[0]
+    return shape, tuple(strides), tuple(reaches)
+
+
+def _fault(
+    tensor: Tensor, shape: tuple[int, ...], forms: list[Any], offsets: list[int]
+) -> IndexFault:
+    terms = []
+    for dim, (form, offset, size) in enumerate(zip(forms, offsets, tensor.shape, strict=True)):
+        strides = (0,) * len(shape)
+        if form is not None:
+            lead = len(shape) - len(form[0])
+            steps = [0 if n == 1 else s for n, s in zip(*form, strict=True)]
+            strides = (0,) * lead + tuple(steps)
+        terms.append((dim, size, offset, strides))
+    return IndexFault(shape, tuple(terms))
+
+
+def sizes_of(shape: tuple[Any, ...]) -> tuple[int, ...]:
+    """Sizes given as one sequence or as several integers."""
+    given = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
+    return tuple(int(n) for n in given)
+
+
+def reshape(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """The same elements in another shape, without moving any.
+
+    Raises:
+        KernelRejected: element counts differ, partitions would move, or it needs a copy.
+    """
+    if -1 in shape:
+        known = -prod(shape)
+        shape = tuple(tensor.size // known if n == -1 else n for n in shape)
+    if prod(shape) != tensor.size:
+        raise KernelRejected(
+            f"cannot reshape {list(tensor.shape)} into {list(shape)}: element counts differ",
+            "R080",
+        )
+    if tensor.buffer is not Buffer.HBM:
+        if shape[0] != tensor.shape[0]:
+            raise KernelRejected(
+                f"reshape must keep the {tensor.shape[0]} partitions, got {list(shape)}", "R080"
+            )
+        inner = _merge(tensor.shape[1:], tensor.strides[1:], shape[1:])
+        return tensor.derived(shape, (tensor.strides[0], *inner), tensor.offset)
+    return tensor.derived(shape, _merge(tensor.shape, tensor.strides, shape), tensor.offset)
+
+
+def _merge(
+    old: tuple[int, ...], strides: tuple[int, ...], new: tuple[int, ...]
+) -> tuple[int, ...]:
+    """Strides of a reshape without copy."""
+    dims = [(n, s) for n, s in zip(old, strides, strict=True) if n != 1]
+    result: list[int] = []
+    position = 0
+    size, stride = (1, 1)
+    merged: list[tuple[int, int]] = []
+    for n, s in dims:
+        if merged and merged[-1][1] == n * s:
+            merged[-1] = (merged[-1][0] * n, s)
+        else:
+            merged.append((n, s))
+    remaining = list(merged)
+    pending: list[int] = []
+    for n in new:
+        if n == 1:
+            result.append(0)
+            pending.append(len(result) - 1)
+            continue
+        if size == 1:
+            if position >= len(remaining):
+                raise KernelRejected("this reshape would move data", "R080")
+            size, stride = remaining[position]
+            position += 1
+        if size % n:
+            raise KernelRejected("this reshape would move data; copy the tile first", "R080")
+        size //= n
+        result.append(stride * size)
+    for at in pending:
+        result[at] = 1
+    return tuple(result)
+
+
+def _free_dim(tensor: Tensor, dim: int) -> int:
+    index = dim + tensor.ndim if dim < 0 else dim
+    if not 0 <= index < tensor.ndim:
+        raise KernelRejected(f"dimension {dim} of a tensor with {tensor.ndim} dimensions", "R028")
+    if index == 0 and tensor.buffer is not Buffer.HBM:
+        raise KernelRejected("view methods cannot touch the partition dimension", "R081")
+    return index
+
+
+def broadcast(tensor: Tensor, dim: int, size: int) -> Tensor:
+    """Repeat a dimension of size 1 by stride 0."""
+    at = _free_dim(tensor, dim)
+    if tensor.shape[at] != 1:
+        raise KernelRejected(f"only a dimension of size 1 broadcasts, {dim} has {tensor.shape[at]}")
+    shape = (*tensor.shape[:at], int(size), *tensor.shape[at + 1 :])
+    strides = (*tensor.strides[:at], 0, *tensor.strides[at + 1 :])
+    return tensor.derived(shape, strides, tensor.offset)
+
+
+def permute(tensor: Tensor, dims: tuple[int, ...]) -> Tensor:
+    """Reorder dimensions."""
+    if sorted(dims) != list(range(tensor.ndim)):
+        raise KernelRejected(f"permute{dims} does not name every dimension once", "R081")
+    if tensor.buffer is not Buffer.HBM and dims[0] != 0:
+        raise KernelRejected("permute must leave the partition dimension first", "R081")
+    return tensor.derived(
+        tuple(tensor.shape[d] for d in dims), tuple(tensor.strides[d] for d in dims), tensor.offset
+    )
+
+
+def expand_dim(tensor: Tensor, dim: int) -> Tensor:
+    """Insert a dimension of size 1."""
+    at = dim + tensor.ndim + 1 if dim < 0 else dim
+    if at == 0 and tensor.buffer is not Buffer.HBM:
+        raise KernelRejected("no dimension can stand before the partitions", "R081")
+    shape = (*tensor.shape[:at], 1, *tensor.shape[at:])
+    strides = (*tensor.strides[:at], 1, *tensor.strides[at:])
+    return tensor.derived(shape, strides, tensor.offset)
+
+
+def squeeze_dim(tensor: Tensor, dim: int) -> Tensor:
+    """Drop a dimension of size 1."""
+    at = _free_dim(tensor, dim)
+    if tensor.shape[at] != 1:
+        raise KernelRejected(f"dimension {dim} has size {tensor.shape[at]}, not 1", "R081")
+    shape = (*tensor.shape[:at], *tensor.shape[at + 1 :])
+    strides = (*tensor.strides[:at], *tensor.strides[at + 1 :])
+    return tensor.derived(shape, strides, tensor.offset)
+
+
+def reshape_dim(tensor: Tensor, dim: int, sizes: tuple[int, ...]) -> Tensor:
+    """Split one dimension."""
+    at = _free_dim(tensor, dim)
+    if -1 in sizes:
+        known = -prod(sizes)
+        sizes = tuple(tensor.shape[at] // known if n == -1 else n for n in sizes)
+    if prod(sizes) != tensor.shape[at]:
+        raise KernelRejected(f"{list(sizes)} does not split {tensor.shape[at]}", "R080")
+    inner = tuple(s * tensor.strides[at] for s in row_major_strides(sizes))
+    shape = (*tensor.shape[:at], *sizes, *tensor.shape[at + 1 :])
+    strides = (*tensor.strides[:at], *inner, *tensor.strides[at + 1 :])
+    return tensor.derived(shape, strides, tensor.offset)
+
+
+def flatten_dims(tensor: Tensor, start: int, end: int) -> Tensor:
+    """Merge dimensions ``start`` to ``end``, both included."""
+    first, last = _free_dim(tensor, start), _free_dim(tensor, end)
+    shape = (*tensor.shape[:first], prod(tensor.shape[first : last + 1]), *tensor.shape[last + 1 :])
+    return reshape(tensor, shape)
+
+
+def slice_dim(tensor: Tensor, dim: int, start: int, end: int, step: int) -> Tensor:
+    """Positions ``start`` to ``end`` of one dimension."""
+    at = dim + tensor.ndim if dim < 0 else dim
+    return _basic(tensor, (*[slice(None)] * at, slice(start, end, step)))
+
+
+def select_dim(tensor: Tensor, dim: int, index: Any) -> Tensor:
+    """One position of a dimension."""
+    if isinstance(index, Tensor):
+        raise UnsupportedByKernel("accelopt's simulator does not know dynamic select()")
+    at = dim + tensor.ndim if dim < 0 else dim
+    return _basic(tensor, (*[slice(None)] * at, index))
+
+
+def access_pattern(tensor: Tensor, pattern: Any, offset: int, options: dict[str, Any]) -> Tensor:
+    """``ap([[stride, count], ...], offset)`` over the whole allocation.
+
+    Raises:
+        UnsupportedByKernel: run-time offsets.
+        KernelRejected: the pattern leaves the allocation.
+    """
+    for name in ("scalar_offset", "vector_offset", "dtype"):
+        if options.get(name) is not None:
+            raise UnsupportedByKernel(f"accelopt's simulator does not know ap({name}=...)")
+    memory = tensor.settle()
+    shape = tuple(int(count) for _, count in pattern)
+    strides = tuple(int(stride) for stride, _ in pattern)
+    if tensor.buffer is not Buffer.HBM and strides[0] != memory.row and shape[0] > 1:
+        raise KernelRejected(
+            f"the first stride on chip is the free size {memory.row}, got {strides[0]}", "R082"
+        )
+    low, high = _reach(offset, strides, shape)
+    if low < 0 or high >= memory.rows * memory.row:
+        raise KernelRejected(
+            f"elements {low} to {high} leave an allocation of {memory.rows * memory.row}", "R028"
+        )
+    while len(shape) < 2 and tensor.buffer is not Buffer.HBM:
+        shape, strides = (*shape, 1), (*strides, 1)
+    return tensor.derived(shape, strides, offset)
