@@ -68,13 +68,14 @@ class Document:
         text: the source.
         data: the same in UTF-8.
         tree: tree-sitter's tree of it.
+        cache: what others derived from this text, by key.
     """
 
     text: str
     data: bytes = field(repr=False)
     tree: Tree = field(repr=False)
     _starts: list[int] = field(repr=False)
-    _cache: dict[str, Any] = field(factory=dict, repr=False)
+    cache: dict[str, Any] = field(factory=dict, repr=False)
 
     @classmethod
     def parse(cls, text: str) -> Document:
@@ -127,9 +128,9 @@ class Document:
     @property
     def lines(self) -> list[str]:
         """Lines without their line ends; index 0 is line 1."""
-        found: list[str] | None = self._cache.get("lines")
+        found: list[str] | None = self.cache.get("lines")
         if found is None:
-            found = self._cache["lines"] = [t.removesuffix("\r") for t in self.text.split("\n")]
+            found = self.cache["lines"] = [t.removesuffix("\r") for t in self.text.split("\n")]
         return found
 
     @property

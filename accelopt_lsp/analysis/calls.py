@@ -1,0 +1,210 @@
+"""Calls: NKI functions, Python's own, NumPy on the host, functions and classes of the file."""
+
+from __future__ import annotations
+
+import ast
+
+from accelopt_lsp.analysis.builtins import call_builtin, call_math
+from accelopt_lsp.analysis.classes import instantiate, method_of
+from accelopt_lsp.analysis.creation import create
+from accelopt_lsp.analysis.host import call_numpy
+from accelopt_lsp.analysis.issue import call_api
+from accelopt_lsp.analysis.machine import MAX_CALL_DEPTH, Machine, evaluates
+from accelopt_lsp.analysis.methods import call_method, language_call
+from accelopt_lsp.analysis.references import as_dtype
+from accelopt_lsp.analysis.scope import Scope
+from accelopt_lsp.analysis.values import (
+    ClassValue,
+    Function,
+    Instance,
+    ListValue,
+    Method,
+    Ref,
+    Unknown,
+    Value,
+    View,
+    find_unknown,
+)
+from accelopt_lsp.nki.dialects import Role, find_api
+from accelopt_lsp.nki.dtypes import DType
+
+
+@evaluates(ast.Call)
+def _call(m: Machine, node: ast.Call) -> Value:
+    callee = m.eval(node.func)
+    args, kwargs, nodes = _arguments(m, node)
+    line = m.line
+    m.line = node.lineno
+    try:
+        return call_value(m, node, callee, args, kwargs, nodes)
+    finally:
+        m.line = line
+
+
+def _arguments(
+    m: Machine, node: ast.Call
+) -> tuple[list[Value], dict[str, Value], dict[str | int, ast.AST]]:
+    args: list[Value] = []
+    nodes: dict[str | int, ast.AST] = {}
+    for argument in node.args:
+        if isinstance(argument, ast.Starred):
+            value = m.eval(argument.value)
+            items = value.items if isinstance(value, ListValue) else value
+            args.extend(items if isinstance(items, tuple | list) else [value])
+        else:
+            nodes[len(args)] = argument
+            args.append(m.eval(argument))
+    kwargs: dict[str, Value] = {}
+    for keyword in node.keywords:
+        value = m.eval(keyword.value)
+        if keyword.arg is not None:
+            kwargs[keyword.arg] = value
+            nodes[keyword.arg] = keyword.value
+        elif isinstance(value, dict):
+            kwargs.update({str(k): v for k, v in value.items()})
+    return args, kwargs, nodes
+
+
+def call_value(
+    m: Machine,
+    node: ast.AST,
+    callee: Value,
+    args: list[Value],
+    kwargs: dict[str, Value],
+    nodes: dict[str | int, ast.AST],
+) -> Value:
+    """Result of calling any value."""
+    if isinstance(callee, Ref):
+        return _call_name(m, node, callee, args, kwargs, nodes)
+    if isinstance(callee, Function):
+        return call_function(m, callee, args, kwargs)
+    if isinstance(callee, Method):
+        if isinstance(callee.owner, Instance):
+            function = method_of(m, callee.owner, callee.name)
+            if function is not None:
+                return call_function(m, function, [callee.owner, *args], kwargs)
+        return call_method(m, node, callee, args, kwargs)
+    if isinstance(callee, ClassValue):
+        return instantiate(m, callee, args, kwargs)
+    if isinstance(callee, DType):
+        return args[0] if args else 0
+    if isinstance(callee, Unknown):
+        if any(isinstance(v, View) for v in (*args, *kwargs.values())):
+            m.unknown(f"a call that cannot be followed: {callee.reason}")
+        return callee
+    return Unknown("a call of something that is no function")
+
+
+def _call_name(
+    m: Machine,
+    node: ast.AST,
+    callee: Ref,
+    args: list[Value],
+    kwargs: dict[str, Value],
+    nodes: dict[str | int, ast.AST],
+) -> Value:
+    path = callee.path
+    head, _, name = path.partition(".")
+    if head == "builtins":
+        return call_builtin(m, name, args, kwargs)
+    if head == "math":
+        return call_math(name, args)
+    if head == "np":
+        return call_numpy(m, name, args, kwargs)
+    if head in ("nl", "nisa"):
+        api = find_api(path)
+        if api is None:
+            return _unlisted(m, node, path, args, kwargs)
+        if api.role is Role.CREATION:
+            return create(m, node, api, args, kwargs)
+        if api.role in (Role.INSTRUCTION, Role.COMPUTE) and path != "nl.loop_reduce":
+            return call_api(m, node, path, args, kwargs, nodes)
+        return language_call(m, node, api, args, kwargs)
+    if head in ("functools", "itertools", "typing", "dataclasses"):
+        return Unknown(f"{path} is not analyzed")
+    if any(isinstance(v, View) for v in (*args, *kwargs.values())):
+        m.unknown(f"{path} is not part of this file")
+    return Unknown(f"the result of {path}")
+
+
+def _unlisted(
+    m: Machine, node: ast.AST, path: str, args: list[Value], kwargs: dict[str, Value]
+) -> Value:
+    """A name of NKI that the table does not have: data type calls, or not supported yet."""
+    if as_dtype(Ref(path)) is not None:
+        return args[0] if args else 0
+    m.find("R103", path, node)
+    m.unsupported.append((m.line, path, m.times))
+    unknown = next((find_unknown(v) for v in (*args, *kwargs.values()) if find_unknown(v)), None)
+    m.unknown(f"{path} is not in the instruction table yet")
+    return Unknown(f"the result of {path}" if unknown is None else unknown.reason)
+
+
+def call_function(
+    m: Machine, function: Function, args: list[Value], kwargs: dict[str, Value]
+) -> Value:
+    """Run a function of the file on abstract values."""
+    if m.depth >= MAX_CALL_DEPTH:
+        return Unknown("calls nested too deeply")
+    scope = Scope(m.journal, function.scope)
+    problem = bind_parameters(function, scope, args, kwargs)
+    if problem is not None:
+        return Unknown(problem)
+    outer, m.scope = m.scope, scope
+    m.depth += 1
+    try:
+        node = function.node
+        if isinstance(node, ast.Lambda):
+            return m.eval(node.body)
+        if _is_generator(node):
+            m.unknown(f"{function.name} is a generator")
+            return Unknown("generators are not analyzed")
+        signal = m.run(node.body)
+        return signal[1] if signal is not None and signal[0] == "return" else None
+    finally:
+        m.scope = outer
+        m.depth -= 1
+
+
+def _is_generator(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    stack: list[ast.AST] = list(node.body)
+    while stack:
+        current = stack.pop()
+        if isinstance(current, ast.Yield | ast.YieldFrom):
+            return True
+        if not isinstance(current, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            stack.extend(ast.iter_child_nodes(current))
+    return False
+
+
+def bind_parameters(
+    function: Function, scope: Scope, args: list[Value], kwargs: dict[str, Value]
+) -> str | None:
+    """Bind a call's arguments in ``scope``; a message if they do not fit."""
+    given = function.node.args
+    positional = [*given.posonlyargs, *given.args]
+    names = [a.arg for a in positional]
+    rest = dict(kwargs)
+    if len(args) > len(names) and given.vararg is None:
+        return f"{function.name} takes {len(names)} arguments, got {len(args)}"
+    values: dict[str, Value] = dict(zip(names, args, strict=False))
+    if given.vararg is not None:
+        values[given.vararg.arg] = tuple(args[len(names) :])
+    defaults = dict(
+        zip(names[len(names) - len(function.defaults) :], function.defaults, strict=True)
+    )
+    defaults.update(function.keyword_defaults)
+    for name in (*names, *(a.arg for a in given.kwonlyargs)):
+        if name in rest:
+            values[name] = rest.pop(name)
+        elif name not in values:
+            if name not in defaults:
+                return f"{function.name} needs {name}"
+            values[name] = defaults[name]
+    if given.kwarg is not None:
+        values[given.kwarg.arg] = rest
+    elif rest:
+        return f"{function.name} has no parameter {next(iter(rest))!r}"
+    for name, value in values.items():
+        scope.names[name] = value
+    return None

@@ -1,0 +1,534 @@
+"""Abstract evaluation of Python expressions."""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from accelopt_lsp.analysis import affine
+from accelopt_lsp.analysis.affine import Affine, Undecided
+from accelopt_lsp.analysis.machine import Machine, evaluates
+from accelopt_lsp.analysis.references import attribute_of, same_kind
+from accelopt_lsp.analysis.tensors import subscript_value, tensor_binary, tensor_unary
+from accelopt_lsp.analysis.values import (
+    Function,
+    Grid,
+    HostArray,
+    IndexArray,
+    ListValue,
+    Mask,
+    ParDim,
+    Range,
+    Ref,
+    Unknown,
+    Value,
+    View,
+    combine,
+    flat_length,
+    replace_var,
+    scaled,
+)
+
+Number = int | float
+
+
+@evaluates(ast.Constant)
+def _constant(m: Machine, node: ast.Constant) -> Value:
+    return node.value
+
+
+@evaluates(ast.Name)
+def _name(m: Machine, node: ast.Name) -> Value:
+    try:
+        return m.scope.lookup(node.id)
+    except KeyError:
+        return free_name(m, node.id)
+
+
+def free_name(m: Machine, name: str) -> Value:
+    """A name that no scope binds: an import, a builtin, or unknown."""
+    canonical = m.aliases.canonical(name)
+    if canonical is not None:
+        return Ref(canonical)
+    if name in BUILTIN_NAMES:
+        return Ref(f"builtins.{name}")
+    return Unknown(f"{name} is not defined in this file")
+
+
+BUILTIN_NAMES = frozenset(
+    "abs all any bool dict divmod enumerate float int isinstance len list max min pow print range "
+    "reversed round set slice sorted str sum tuple type zip getattr hasattr map filter".split()
+)
+
+
+@evaluates(ast.Attribute)
+def _attribute(m: Machine, node: ast.Attribute) -> Value:
+    return attribute_of(m, m.eval(node.value), node.attr)
+
+
+@evaluates(ast.Tuple)
+def _tuple(m: Machine, node: ast.Tuple) -> Value:
+    return tuple(_elements(m, node.elts))
+
+
+@evaluates(ast.List, ast.Set)
+def _list(m: Machine, node: ast.List) -> Value:
+    return ListValue(_elements(m, node.elts), len(m.loops))
+
+
+def _elements(m: Machine, nodes: list[ast.expr]) -> list[Value]:
+    found: list[Value] = []
+    for node in nodes:
+        if isinstance(node, ast.Starred):
+            value = m.eval(node.value)
+            if isinstance(value, tuple):
+                found.extend(value)
+            elif isinstance(value, ListValue):
+                found.extend(value.items)
+            else:
+                raise Undecided("cannot unpack an unknown value")
+        else:
+            found.append(m.eval(node))
+    return found
+
+
+@evaluates(ast.Dict)
+def _dict(m: Machine, node: ast.Dict) -> Value:
+    result: dict[Any, Value] = {}
+    for key, value in zip(node.keys, node.values, strict=True):
+        if key is None:
+            other = m.eval(value)
+            if not isinstance(other, dict):
+                raise Undecided("cannot unpack an unknown mapping")
+            result.update(other)
+        else:
+            result[hashable(m.eval(key))] = m.eval(value)
+    return result
+
+
+def hashable(value: Value) -> Any:
+    """A value as a dictionary key.
+
+    Raises:
+        NeedSplit, Undecided: it depends on a loop variable, or is unknown.
+    """
+    if isinstance(value, Affine):
+        raise affine.split(value.terms, f"{value} as a key")
+    if isinstance(value, tuple):
+        return tuple(hashable(v) for v in value)
+    if isinstance(value, Unknown | ListValue | dict):
+        raise Undecided("the key is not known")
+    return value
+
+
+@evaluates(ast.JoinedStr)
+def _joined(m: Machine, node: ast.JoinedStr) -> Value:
+    """Text with values in it: loop variables are written as such, since names do not matter."""
+    text = ""
+    for part in node.values:
+        if isinstance(part, ast.Constant):
+            text += str(part.value)
+        elif isinstance(part, ast.FormattedValue):
+            value = m.eval(part.value)
+            plain = isinstance(value, bool | int | float | str | Affine)
+            text += f"{value}" if plain else "?"
+    return text
+
+
+@evaluates(ast.Lambda)
+def _lambda(m: Machine, node: ast.Lambda) -> Value:
+    return make_function(m, "<lambda>", node)
+
+
+def make_function(
+    m: Machine, name: str, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+) -> Function:
+    """A function value; defaults are evaluated where it is defined."""
+    arguments = node.args
+    return Function(
+        name,
+        node,
+        m.scope,
+        [m.eval(d) for d in arguments.defaults],
+        {
+            a.arg: m.eval(d)
+            for a, d in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+            if d is not None
+        },
+    )
+
+
+@evaluates(ast.NamedExpr)
+def _named(m: Machine, node: ast.NamedExpr) -> Value:
+    value = m.eval(node.value)
+    m.scope.assign(node.target.id, value)
+    return value
+
+
+@evaluates(ast.IfExp)
+def _if_expression(m: Machine, node: ast.IfExp) -> Value:
+    condition = truth(m, m.eval(node.test))
+    if condition is None:
+        then, other = m.eval(node.body), m.eval(node.orelse)
+        if same_kind(then, other):
+            return then
+        raise Undecided("the condition is not known")
+    return m.eval(node.body if condition else node.orelse)
+
+
+def truth(m: Machine, value: Value) -> bool | None:
+    """Whether a value counts as true; None if that is not known."""
+    if isinstance(value, Unknown):
+        return None
+    if isinstance(value, Affine):
+        return not affine.compare("==", value, 0)
+    if isinstance(value, ListValue):
+        return flat_length(value.items) > 0
+    if isinstance(value, View | IndexArray | Mask | HostArray):
+        return None
+    if isinstance(value, bool | int | float | str | tuple | dict | None):
+        return bool(value)
+    return True
+
+
+@evaluates(ast.BoolOp)
+def _bool_op(m: Machine, node: ast.BoolOp) -> Value:
+    is_and = isinstance(node.op, ast.And)
+    undecided: Unknown | None = None
+    value: Value = None
+    for part in node.values:
+        value = m.eval(part)
+        known = truth(m, value)
+        if known is None:
+            undecided = value if isinstance(value, Unknown) else Unknown("truth of a tensor")
+        elif known != is_and:
+            return value
+    return undecided if undecided is not None else value
+
+
+@evaluates(ast.UnaryOp)
+def _unary(m: Machine, node: ast.UnaryOp) -> Value:
+    value = m.eval(node.operand)
+    if isinstance(value, Unknown):
+        return value
+    if isinstance(node.op, ast.Not):
+        known = truth(m, value)
+        return Unknown("the condition is not known") if known is None else not known
+    if isinstance(value, View):
+        return tensor_unary(m, node, value)
+    if isinstance(node.op, ast.USub):
+        if isinstance(value, Affine):
+            return affine.scale(value, -1)
+        if isinstance(value, IndexArray):
+            return scaled(value, -1)
+        return -value
+    if isinstance(node.op, ast.Invert) and isinstance(value, int):
+        return ~value
+    return value
+
+
+_PYTHON: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.LShift: operator.lshift,
+    ast.RShift: operator.rshift,
+    ast.BitOr: operator.or_,
+    ast.BitAnd: operator.and_,
+    ast.BitXor: operator.xor,
+}
+
+
+@evaluates(ast.BinOp)
+def _binary(m: Machine, node: ast.BinOp) -> Value:
+    return binary(m, node, node.op, m.eval(node.left), m.eval(node.right))
+
+
+def binary(m: Machine, node: ast.AST, op: ast.operator, left: Value, right: Value) -> Value:
+    """Result of ``left OP right``."""
+    if isinstance(left, View) or isinstance(right, View):
+        return tensor_binary(m, node, op, left, right)
+    for side in (left, right):
+        if isinstance(side, Unknown):
+            other = right if side is left else left
+            number = side.number and isinstance(other, int | float | Affine | Unknown)
+            return Unknown(side.reason, number)
+    left, right = _plain(left), _plain(right)
+    if isinstance(left, IndexArray | Mask) or isinstance(right, IndexArray | Mask):
+        return _index_binary(op, left, right)
+    if isinstance(left, Affine) or isinstance(right, Affine):
+        return _affine_binary(op, left, right)
+    if isinstance(left, ListValue) or isinstance(right, ListValue):
+        return _list_binary(m, op, left, right)
+    if isinstance(left, HostArray) or isinstance(right, HostArray):
+        return _host_binary(left, right)
+    if isinstance(op, ast.Pow):
+        return _power(left, right)
+    if isinstance(op, ast.Mod) and isinstance(left, str):
+        return left
+    function = _PYTHON.get(type(op))
+    simple = (bool, int, float, str, tuple)
+    if function is None or not isinstance(left, simple) or not isinstance(right, simple):
+        raise Undecided("this operation is not analyzed")
+    if isinstance(op, ast.Mult) and not isinstance(left, int | float) | isinstance(right, float):
+        _check_size(left, right)
+    return function(left, right)
+
+
+def _check_size(sequence: Any, times: Any) -> None:
+    if isinstance(sequence, str | tuple) and isinstance(times, int):
+        if len(sequence) * times > 100_000:
+            raise Undecided("a sequence too long to analyze")
+
+
+def _plain(value: Value) -> Value:
+    return value.size if isinstance(value, ParDim) else value
+
+
+def _power(left: Any, right: Any) -> Value:
+    if not isinstance(left, int | float) or not isinstance(right, int | float):
+        raise Undecided("this power is not analyzed")
+    if abs(right) > 1000 or abs(left) > 1e9:
+        raise Undecided("this power is too large to analyze")
+    return left**right
+
+
+def _affine_binary(op: ast.operator, left: Any, right: Any) -> Value:
+    if isinstance(left, float) or isinstance(right, float) or isinstance(op, ast.Div):
+        return Unknown("a number that depends on the iteration", number=True)
+    left, right = _integer(left), _integer(right)
+    if isinstance(op, ast.Add):
+        return affine.add(left, right)
+    if isinstance(op, ast.Sub):
+        return affine.subtract(left, right)
+    if isinstance(op, ast.Mult):
+        return affine.multiply(left, right)
+    if isinstance(op, ast.FloorDiv | ast.Mod):
+        if isinstance(right, Affine):
+            raise affine.split(right.terms, f"division by {right}")
+        return (affine.floordiv if isinstance(op, ast.FloorDiv) else affine.modulo)(left, right)
+    terms = (*affine.terms_of(left), *affine.terms_of(right))
+    raise affine.split(terms, "this operation is not linear")
+
+
+def _integer(value: Any) -> affine.Linear:
+    if isinstance(value, int | Affine):
+        return value
+    raise Undecided("an integer and something else")
+
+
+def _index_binary(op: ast.operator, left: Any, right: Any) -> Value:
+    if isinstance(left, Mask) or isinstance(right, Mask):
+        if isinstance(op, ast.BitAnd) and isinstance(left, Mask) and isinstance(right, Mask):
+            return Mask((*left.terms, *right.terms))
+        return Mask((None,))
+    if not all(isinstance(v, int | Affine | IndexArray) for v in (left, right)):
+        raise Undecided("an index array and something else")
+    if isinstance(op, ast.Add):
+        return combine(left, right, affine.add)
+    if isinstance(op, ast.Sub):
+        return combine(left, right, affine.subtract)
+    if isinstance(op, ast.Mult):
+        array, factor = (left, right) if isinstance(left, IndexArray) else (right, left)
+        if isinstance(factor, int):
+            return scaled(array, factor)
+        if isinstance(factor, Affine):
+            raise affine.split(factor.terms, "an index array times a loop variable")
+    raise Undecided("index arrays that are not linear")
+
+
+def _list_binary(m: Machine, op: ast.operator, left: Any, right: Any) -> Value:
+    if isinstance(op, ast.Add) and isinstance(left, ListValue) and isinstance(right, ListValue):
+        return ListValue([*left.items, *right.items], len(m.loops))
+    if isinstance(op, ast.Mult):
+        items, times = (left, right) if isinstance(left, ListValue) else (right, left)
+        if isinstance(items, ListValue) and isinstance(times, int):
+            if len(items.items) * times <= 100_000:
+                return ListValue(items.items * times, len(m.loops))
+    raise Undecided("this list operation is not analyzed")
+
+
+def _host_binary(left: Any, right: Any) -> Value:
+    arrays = [v for v in (left, right) if isinstance(v, HostArray)]
+    shape: tuple[int, ...] = ()
+    for array in arrays:
+        shape = _broadcast(shape, array.shape)
+    dtypes = [a.dtype for a in arrays]
+    same = all(d == dtypes[0] for d in dtypes)
+    return HostArray(shape, dtypes[0] if same else None)
+
+
+def _broadcast(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
+    rank = max(len(a), len(b))
+    pairs = zip((1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b, strict=True)
+    shape = []
+    for n, k in pairs:
+        if n != k and 1 not in (n, k):
+            raise Undecided("arrays that do not broadcast")
+        shape.append(max(n, k))
+    return tuple(shape)
+
+
+_COMPARE = {
+    ast.Lt: "<",
+    ast.LtE: "<=",
+    ast.Gt: ">",
+    ast.GtE: ">=",
+    ast.Eq: "==",
+    ast.NotEq: "!=",
+}
+
+
+@evaluates(ast.Compare)
+def _compare(m: Machine, node: ast.Compare) -> Value:
+    left = m.eval(node.left)
+    result: Value = True
+    for op, comparator in zip(node.ops, node.comparators, strict=True):
+        right = m.eval(comparator)
+        result = compare_values(m, node, op, left, right)
+        if isinstance(result, Unknown | View | Mask):
+            return result
+        if not result:
+            return False
+        left = right
+    return result
+
+
+def compare_values(m: Machine, node: ast.AST, op: ast.cmpop, left: Value, right: Value) -> Value:
+    """Truth of one comparison; a mask for index arrays, a tile for tensors."""
+    if isinstance(op, ast.Is | ast.IsNot):
+        return _identity(isinstance(op, ast.Is), left, right)
+    if isinstance(left, Unknown) or isinstance(right, Unknown):
+        return left if isinstance(left, Unknown) else right
+    if isinstance(op, ast.In | ast.NotIn):
+        return _membership(m, op, left, right)
+    symbol = _COMPARE[type(op)]
+    if isinstance(left, View) or isinstance(right, View):
+        if left is None or right is None:
+            return symbol == "!="
+        return tensor_binary(m, node, op, left, right)
+    left, right = _plain(left), _plain(right)
+    if isinstance(left, IndexArray) or isinstance(right, IndexArray):
+        return _mask(symbol, left, right)
+    if isinstance(left, Affine) or isinstance(right, Affine):
+        if isinstance(left, int | Affine) and isinstance(right, int | Affine):
+            return affine.compare(symbol, left, right)
+        if symbol in ("==", "!="):
+            return symbol == "!="
+        raise Undecided("a comparison that depends on the iteration")
+    return _plain_compare(m, symbol, left, right)
+
+
+def _plain_compare(m: Machine, symbol: str, left: Value, right: Value) -> Value:
+    functions = {
+        "<": operator.lt,
+        "<=": operator.le,
+        ">": operator.gt,
+        ">=": operator.ge,
+        "==": operator.eq,
+        "!=": operator.ne,
+    }
+    if symbol in ("==", "!="):
+        equal = _equal(left, right)
+        return equal if symbol == "==" else not equal
+    simple = (bool, int, float, str, tuple)
+    if isinstance(left, simple) and isinstance(right, simple):
+        return functions[symbol](left, right)
+    raise Undecided("a comparison of unknown values")
+
+
+def _equal(left: Value, right: Value) -> bool:
+    if isinstance(left, tuple | ListValue) and isinstance(right, tuple | ListValue):
+        a = left if isinstance(left, tuple) else tuple(left.items)
+        b = right if isinstance(right, tuple) else tuple(right.items)
+        if type(left) is not type(right) or len(a) != len(b):
+            return False
+        for x, y in zip(a, b, strict=True):
+            if isinstance(x, Unknown) or isinstance(y, Unknown):
+                raise Undecided("a comparison of unknown values")
+            if isinstance(x, int | Affine) and isinstance(y, int | Affine):
+                if not affine.compare("==", x, y):
+                    return False
+            elif not _equal(x, y):
+                return False
+        return True
+    return same_kind(left, right)
+
+
+def _identity(wanted: bool, left: Value, right: Value) -> Value:
+    if isinstance(left, Unknown) or isinstance(right, Unknown):
+        return left if isinstance(left, Unknown) else right
+    if left is None or right is None:
+        return (left is right) == wanted
+    if isinstance(left, bool | int | str) and isinstance(right, bool | int | str):
+        return (left == right) == wanted
+    return (left is right or same_kind(left, right)) == wanted
+
+
+def _membership(m: Machine, op: ast.cmpop, left: Value, right: Value) -> Value:
+    if isinstance(right, ListValue):
+        right = tuple(right.items)
+    if isinstance(right, tuple):
+        found = any(_equal(left, item) for item in right)
+    elif isinstance(right, dict):
+        found = hashable(left) in right
+    elif isinstance(right, str) and isinstance(left, str):
+        found = left in right
+    else:
+        raise Undecided("membership in an unknown value")
+    return found == isinstance(op, ast.In)
+
+
+def _mask(symbol: str, left: Value, right: Value) -> Value:
+    """``left SYMBOL right`` as ``expression >= 0``."""
+    if not all(isinstance(v, int | Affine | IndexArray) for v in (left, right)):
+        return Mask((None,))
+    try:
+        if symbol in ("<", "<="):
+            difference = combine(right, left, affine.subtract)
+        elif symbol in (">", ">="):
+            difference = combine(left, right, affine.subtract)
+        else:
+            return Mask((None,))
+        if symbol in ("<", ">"):
+            difference = combine(difference, 1, affine.subtract)
+    except Undecided:
+        return Mask((None,))
+    return Mask((difference,))
+
+
+@evaluates(ast.Subscript)
+def _subscript(m: Machine, node: ast.Subscript) -> Value:
+    return subscript_value(m, node, m.eval(node.value), node.slice)
+
+
+@evaluates(ast.Slice)
+def _slice(m: Machine, node: ast.Slice) -> Value:
+    def part(given: ast.expr | None) -> Value:
+        return None if given is None else m.eval(given)
+
+    return slice(part(node.lower), part(node.upper), part(node.step))
+
+
+@evaluates(ast.Starred)
+def _starred(m: Machine, node: ast.Starred) -> Value:
+    return m.eval(node.value)
+
+
+@evaluates(ast.Await)
+def _await(m: Machine, node: ast.Await) -> Value:
+    return m.eval(node.value)
+
+
+def rounded_up(value: Value) -> Value:
+    """``math.ceil`` of a number."""
+    return math.ceil(value) if isinstance(value, int | float) else value
+
+
+__all__ = ["Grid", "Range", "binary", "compare_values", "free_name", "replace_var", "truth"]

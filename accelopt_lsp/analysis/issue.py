@@ -1,0 +1,268 @@
+"""Calls that issue instructions: binding, lowering, and writing down what is issued.
+
+Which instructions a call issues is decided in :mod:`accelopt_lsp.nki.lowering` alone.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import evolve
+
+from accelopt_lsp.analysis.affine import Affine, bounds
+from accelopt_lsp.analysis.machine import Machine, Record
+from accelopt_lsp.analysis.masks import trimmed
+from accelopt_lsp.analysis.references import as_dtype, operator_name
+from accelopt_lsp.analysis.values import (
+    Blocks,
+    HostArray,
+    IndexArray,
+    ListValue,
+    Mask,
+    ParDim,
+    Ref,
+    Unknown,
+    Value,
+    View,
+)
+from accelopt_lsp.nki.diagnostics import Severity
+from accelopt_lsp.nki.dialects import Api, BindError, find_api
+from accelopt_lsp.nki.dtypes import DType
+from accelopt_lsp.nki.lowering import (
+    RESULT,
+    Lowered,
+    LoweringError,
+    has_lowering,
+    lower,
+    retarget,
+)
+from accelopt_lsp.nki.operands import Buffer, Engine
+
+SOME_NUMBER = 1.5
+"""Stands for a number whose value is not known; no lowering depends on values."""
+_IGNORED = frozenset({"mask", "name", "dge_mode", "oob_mode", "priority"})
+
+
+def call_api(
+    m: Machine,
+    node: ast.AST,
+    name: str,
+    args: list[Value],
+    kwargs: dict[str, Value],
+    argument_nodes: Mapping[str | int, ast.AST] | None = None,
+) -> Value:
+    """Issue what one call of an NKI function issues, and give its result."""
+    api = find_api(name)
+    if api is None or not has_lowering(name):
+        return _unsupported(m, node, name)
+    try:
+        bound = api.bind(m.dialect, tuple(args), kwargs)
+    except BindError as error:
+        return _bind_error(m, node, error)
+    nodes = _nodes_by_parameter(m, api, argument_nodes or {})
+    views = {k: v for k, v in bound.items() if isinstance(v, View)}
+    mask = bound.get("mask")
+    if isinstance(mask, Mask):
+        kept = trimmed(name, views, mask)
+        if kept is None:
+            return Unknown("the mask leaves nothing")
+        views = kept
+        bound = {**bound, **views}
+    try:
+        values = {k: _lowering_value(k, v) for k, v in bound.items()}
+    except UnknownArgument as error:
+        m.unknown(f"{name}: {error}")
+        return Unknown(str(error))
+    _check_bounds(m, node, views, nodes, masked=mask is not None)
+    try:
+        lowered = lower(m.dialect, name, values, m.target)
+    except LoweringError as error:
+        return _lowering_error(m, node, name, error)
+    except (ValueError, TypeError, KeyError, ArithmeticError) as error:
+        m.unknown(f"{name}: {error}")
+        return Unknown(f"{name}: {error}")
+    if lowered.view_of is not None:
+        return _view_result(views, lowered)
+    return _record(m, node, lowered, views, nodes)
+
+
+class UnknownArgument(Exception):  # noqa: N818 - a control signal, no error
+    """An argument that lowering needs is not known; the message is the reason."""
+
+
+def _unsupported(m: Machine, node: ast.AST, name: str) -> Unknown:
+    m.unsupported.append((m.line, name, m.times))
+    m.unknown(f"{name} is not in the instruction table yet")
+    return Unknown(f"the result of {name}")
+
+
+def _bind_error(m: Machine, node: ast.AST, error: BindError) -> Unknown:
+    text = str(error)
+    sure = "missing" in text and "required" in text
+    m.find("R101", text, node, Severity.ERROR if sure else Severity.WARNING)
+    m.unknown(text)
+    return Unknown(text)
+
+
+def _lowering_error(m: Machine, node: ast.AST, name: str, error: LoweringError) -> Unknown:
+    text = str(error)
+    severity = Severity.ERROR if error.code in ("R027", "R024") else Severity.WARNING
+    m.find(error.code, f"{name}: {text}" if not text.startswith(name) else text, node, severity)
+    m.unknown(text)
+    return Unknown(text)
+
+
+def _nodes_by_parameter(
+    m: Machine, api: Api, given: Mapping[str | int, ast.AST]
+) -> dict[str, ast.AST]:
+    signature = api.signature(m.dialect)
+    if signature is None:
+        return {}
+    found: dict[str, ast.AST] = {}
+    for key, node in given.items():
+        if isinstance(key, str):
+            found[key] = node
+        elif key < len(signature.parameters):
+            found[signature.parameters[key]] = node
+    return found
+
+
+def _lowering_value(name: str, value: Value) -> Any:
+    """An argument in the terms of :func:`lower`: hashable, tensors as descriptors.
+
+    Raises:
+        UnknownArgument: it is not known.
+    """
+    if name in _IGNORED:
+        return None
+    if isinstance(value, View):
+        return value.operand()
+    if isinstance(value, Unknown):
+        if value.number:
+            return SOME_NUMBER
+        if name == "dtype":
+            raise UnknownArgument(f"data type: {value.reason}")
+        raise UnknownArgument(f"{name}: {value.reason}")
+    if isinstance(value, Blocks):
+        raise UnknownArgument(f"{name} has block dimensions that are not indexed")
+    if isinstance(value, Affine):
+        return bounds(value)[0]
+    if isinstance(value, ListValue):
+        return tuple(_lowering_value(name, v) for v in value.items)
+    if isinstance(value, tuple):
+        return tuple(_lowering_value(name, v) for v in value)
+    if isinstance(value, Ref):
+        if name == "dtype":
+            found = as_dtype(value)
+            return found if found is not None else value.last
+        return operator_name(value)
+    if isinstance(value, ParDim):
+        return value.size
+    if name == "dtype" and isinstance(value, str):
+        found = as_dtype(value)
+        return found if found is not None else value
+    if isinstance(value, IndexArray | Mask | HostArray):
+        raise UnknownArgument(f"{name} is an index expression")
+    if isinstance(value, bool | int | float | str | None | DType | Buffer | Engine):
+        return value
+    raise UnknownArgument(f"{name} is not analyzed")
+
+
+def _check_bounds(
+    m: Machine,
+    node: ast.AST,
+    views: Mapping[str, View],
+    nodes: Mapping[str, ast.AST],
+    *,
+    masked: bool,
+) -> None:
+    """R028, only where no mask can save the access."""
+    for name, view in views.items():
+        if view.fault is None or masked:
+            continue
+        message = view.fault.describe(view.shape)
+        if message:
+            place = nodes.get(name, node)
+            m.find("R028", f"{message} of {view.storage.base.name or 'the tensor'}", place)
+
+
+def _view_result(views: Mapping[str, View], lowered: Lowered) -> Value:
+    slot = (lowered.view_of or "").partition("@")[0]
+    source = views.get(slot)
+    if source is None or lowered.result is None:
+        return Unknown("a view of something unknown")
+    shape = lowered.result.shape
+    return evolve(source, shape=shape, strides=lowered.result.layout)
+
+
+def _record(
+    m: Machine,
+    node: ast.AST,
+    lowered: Lowered,
+    views: dict[str, View],
+    nodes: dict[str, ast.AST],
+) -> Value:
+    result: Value = None
+    views = dict(views)
+    if lowered.result is not None:
+        given = lowered.result
+        storage = m.new_storage(
+            given.shape, given.dtype, given.buffer, kind="temporary"
+        )
+        result = View.whole(storage)
+        views[RESULT] = result
+        m.fresh[storage.id] = len(m.records)
+    m.records.append(
+        Record(m.line, node, lowered, m.times, tuple(m.loops), views, nodes)
+    )
+    _touch_operands(m, lowered, views)
+    return result
+
+
+def _touch_operands(m: Machine, lowered: Lowered, views: Mapping[str, View]) -> None:
+    read: set[str] = set()
+    written: set[str] = set()
+    for issue in lowered.issues:
+        read.update(s.partition("@")[0] for s in issue.reads)
+        written.update(s.partition("@")[0] for s in issue.writes)
+    for slot in (*sorted(read), *sorted(written)):
+        view = views.get(slot)
+        if view is not None:
+            m.touch(view, written=slot in written)
+
+
+def fresh_record(m: Machine, value: Value) -> Record | None:
+    """The record whose result this very tile is, if nothing else used it yet."""
+    if not isinstance(value, View) or value.storage.kind != "temporary":
+        return None
+    index = m.fresh.get(value.storage.id)
+    if index is None or index >= len(m.records):
+        return None
+    record = m.records[index]
+    result = record.views.get(RESULT)
+    return record if result is not None and result.storage is value.storage else None
+
+
+def write_into(
+    m: Machine, record: Record, destination: View, *, accumulates: bool = False
+) -> None:
+    """Let a call that was just made write straight into ``destination``."""
+    index = m.fresh[record.views[RESULT].storage.id]
+    lowered = retarget(record.lowered, destination.operand())
+    views = {**record.views, RESULT: destination}
+    m.records[index] = evolve(
+        record, lowered=lowered, views=views, accumulates=accumulates
+    )
+    temporary = record.views[RESULT].storage
+    if m.storages and m.storages[-1] is temporary:
+        m.storages.pop()
+    del m.fresh[temporary.id]
+    m.touch(destination, written=True)
+
+
+def ends_in_matmul(record: Record) -> bool:
+    """Whether a call's result is a true matrix product, which PSUM can add up."""
+    issues = record.lowered.issues
+    return bool(issues) and issues[-1].op == "nc_matmul"

@@ -1,0 +1,409 @@
+"""Loops: each body is visited once per distinct context, with the loop variable symbolic.
+
+A visit stands for a part of the iterations. It is undone and repeated for smaller parts when
+the body needs to tell iterations apart (a condition, a ragged last tile), and for the first
+iteration alone when a variable changes its nature from one iteration to the next. Integers
+that grow by a constant become linear in the loop variable.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from attrs import frozen
+
+from accelopt_lsp.analysis.affine import (
+    Affine,
+    Linear,
+    NeedSplit,
+    Undecided,
+    Var,
+    add,
+    scale,
+    subtract,
+    symbol,
+)
+from accelopt_lsp.analysis.builtins import items_of
+from accelopt_lsp.analysis.carried import assigned_names, carried_names
+from accelopt_lsp.analysis.expressions import truth
+from accelopt_lsp.analysis.machine import (
+    BREAK,
+    MAX_PARTS,
+    RETURN,
+    LoopVisit,
+    Machine,
+    OutOfSteps,
+    Signal,
+    evaluates,
+    executes,
+)
+from accelopt_lsp.analysis.scope import Scope
+from accelopt_lsp.analysis.statements import bind, forget
+from accelopt_lsp.analysis.values import (
+    ListValue,
+    Range,
+    Repeat,
+    Unknown,
+    IndexArray,
+    Value,
+    View,
+    flat_length,
+    list_item,
+    replace_var,
+    type_signature,
+)
+
+MAX_WHILE = 10_000
+
+
+@frozen(slots=True, eq=False)
+class Iteration:
+    """What a loop runs over: how many items, and each of them by its number."""
+
+    length: int
+    item: Callable[[Linear], Value]
+    symbolic: bool = True
+
+
+def iteration_of(m: Machine, value: Value) -> Iteration | None:
+    """How to loop over a value, or None if that is not known."""
+    if isinstance(value, Range):
+        start, step = value.start, value.step
+        return Iteration(value.length(), lambda i: add(start, scale(i, step)))
+    if isinstance(value, ListValue):
+        items = list(value.items)
+        runs = any(isinstance(i, Repeat) for i in items)
+        return Iteration(flat_length(items), lambda i: list_item(items, i), runs)
+    known = items_of(value)
+    if known is not None:
+        return Iteration(len(known), lambda i: list_item(known, i), False)
+    return None
+
+
+@executes(ast.For, ast.AsyncFor)
+def _for(m: Machine, node: ast.For) -> Signal | None:
+    value = m.eval(node.iter)
+    found = iteration_of(m, value) if not isinstance(value, Unknown) else None
+    if found is None:
+        reason = value.reason if isinstance(value, Unknown) else "the loop's items are not known"
+        m.unknown(f"the loop is not counted: {reason}", node.lineno)
+        _uncounted(m, node, reason)
+        return None
+    signal = Loop(m, node, node.target, found, lambda: m.run(node.body)).run()
+    if signal is None and node.orelse:
+        return m.run(node.orelse)
+    return None if signal is not None and signal[0] == BREAK else signal
+
+
+def _uncounted(m: Machine, node: ast.For, reason: str) -> None:
+    """Visit a body whose iterations cannot be counted: its limits are checked all the same."""
+    records = len(m.records)
+    bind(m, node.target, Unknown(reason, number=True))
+    m.run(node.body)
+    del m.records[records:]
+    forget(m, [node], "it is set in a loop that is not counted")
+
+
+class Loop:
+    """One execution of a loop, cut into parts as needed."""
+
+    def __init__(
+        self,
+        m: Machine,
+        node: ast.For | ast.comprehension,
+        target: ast.expr,
+        over: Iteration,
+        body: Callable[[], Signal | None],
+    ) -> None:
+        self.m = m
+        self.target = target
+        self.over = over
+        self.body = body
+        self.name = ast.unparse(target)
+        self.line = getattr(node, "lineno", m.line)
+        self.end_line = getattr(node, "end_lineno", None) or self.line
+        self.carried: tuple[str, ...] = ()
+        self.assigned = tuple(_stored_names(target))
+        if isinstance(node, ast.For | ast.AsyncFor):
+            self.carried = carried_names(node)
+            self.assigned = assigned_names(node)
+        self.parts = 0
+
+    def run(self) -> Signal | None:
+        m, length = self.m, self.over.length
+        mark = m.snapshot()
+        self._note_visit()
+        start = m.snapshot()
+        try:
+            return self._run_parts(self._first_parts())
+        except OutOfSteps:
+            if self.parts <= 1 or not m.budget.grant():
+                raise
+        # Telling iterations apart takes too long: one coarse visit for all of them.
+        m.restore(start)
+        self.parts = 0
+        try:
+            return self._visit(0, length, opaque=True)
+        except NeedSplit:
+            m.restore(mark)
+            m.unknown("the iterations of this loop differ in too many ways", self.line)
+            return None
+
+    def _note_visit(self) -> None:
+        m = self.m
+        times = m.times
+        length = self.over.length
+        m.visits.append(
+            LoopVisit(self.line, self.end_line, self.name, length, length * times, times)
+        )
+
+    def _first_parts(self) -> deque[tuple[int, int]]:
+        length = self.over.length
+        if not self.over.symbolic:
+            return deque((i, i + 1) for i in range(length))
+        return deque([(0, length)] if length else [])
+
+    def _run_parts(self, queue: deque[tuple[int, int]]) -> Signal | None:
+        m = self.m
+        while queue:
+            low, high = queue.popleft()
+            self.parts += 1
+            if self.parts > MAX_PARTS:
+                raise OutOfSteps
+            mark = m.snapshot()
+            try:
+                signal, done = self._settle(low, high)
+            except NeedSplit as need:
+                if need.var is not self._var:
+                    raise
+                m.restore(mark)
+                queue.extendleft(reversed(_cut(low, high, need.cuts)))
+                continue
+            if signal is not None and signal[0] in (BREAK, RETURN):
+                if high - low > 1:
+                    m.restore(mark)
+                    queue.appendleft((low, low + 1))
+                    continue
+                return signal
+            if done < high:
+                queue.appendleft((done, high))
+        return None
+
+    def _settle(self, low: int, high: int) -> tuple[Signal | None, int]:
+        """Visit a part so that carried variables come out right; gives where it ended."""
+        m = self.m
+        if high - low == 1 or not self.carried:
+            return self._visit(low, high), high
+        before = {n: v for n in self.carried if (v := _lookup(m.scope, n)) is not _UNBOUND}
+        if not before:
+            return self._visit(low, high), high
+        mark = m.snapshot()
+        signal = self._visit(low, high)
+        deltas = _deltas(m, before)
+        if deltas == {}:
+            return signal, high
+        m.restore(mark)
+        if deltas is None:
+            return self._visit(low, low + 1), low + 1
+        return self._inductive(low, high, before, deltas)
+
+    def _inductive(
+        self, low: int, high: int, before: dict[str, Value], deltas: dict[str, int]
+    ) -> tuple[Signal | None, int]:
+        """Visit with integers that grow by a constant as linear forms of the variable."""
+        m = self.m
+        mark = m.snapshot()
+        expected: dict[str, Linear] = {}
+
+        def prepare(var: Var) -> None:
+            step = subtract(symbol(var), low)
+            for name, delta in deltas.items():
+                value = add(before[name], scale(step, delta))
+                expected[name] = value
+                m.scope.assign(name, value)
+
+        signal = self._visit(low, high, prepare=prepare)
+        for name, delta in deltas.items():
+            after = _lookup(m.scope, name)
+            if not isinstance(after, int | Affine) or subtract(after, expected[name]) != delta:
+                m.restore(mark)
+                return self._visit(low, low + 1), low + 1
+        for name, delta in deltas.items():
+            m.scope.assign(name, add(before[name], delta * (high - low)))
+        return signal, high
+
+    def _visit(
+        self,
+        low: int,
+        high: int,
+        *,
+        opaque: bool = False,
+        prepare: Callable[[Var], None] | None = None,
+    ) -> Signal | None:
+        m = self.m
+        var = self._var = Var(self.name, low, high, self.line, 0, opaque)
+        appended = len(m.appended)
+        depth = len(m.loops)
+        m.loops.append(var)
+        try:
+            if prepare is not None:
+                prepare(var)
+            try:
+                item = self.over.item(symbol(var))
+            except Undecided as why:
+                item = Unknown(str(why))
+            bind(m, self.target, item)
+            signal = self.body()
+        finally:
+            del m.loops[depth:]
+        if var.trips > 1:
+            self._wrap_lists(var, appended, depth)
+            self._last_values(var)
+        return signal
+
+    def _wrap_lists(self, var: Var, since: int, depth: int) -> None:
+        """Items appended during a visit stand for one run of items per iteration."""
+        m = self.m
+        first: dict[int, tuple[ListValue, int]] = {}
+        for items, length in m.appended[since:]:
+            if items.depth <= depth:
+                first.setdefault(id(items), (items, length))
+        for owner, length in first.values():
+            added = tuple(owner.items[length:])
+            if added:
+                run = Repeat(var, var.low, var.high, added)
+                m.journal.replace(owner.items, [*owner.items[:length], run])
+
+    def _last_values(self, var: Var) -> None:
+        """After the loop, names bound in it hold the last iteration's values."""
+        m = self.m
+        for name in self.assigned:
+            value = _lookup(m.scope, name)
+            if isinstance(value, Affine | View | tuple | IndexArray):
+                last = replace_var(value, var, var.high - 1)
+                if last is not value:
+                    m.scope.assign(name, last)
+
+
+_UNBOUND = object()
+
+
+def _stored_names(target: ast.expr) -> list[str]:
+    return [n.id for n in ast.walk(target) if isinstance(n, ast.Name)]
+
+
+def _lookup(scope: Scope, name: str) -> Any:
+    return scope.names.get(name, _UNBOUND)
+
+
+def _deltas(m: Machine, before: dict[str, Value]) -> dict[str, int] | None:
+    """How much carried integers grew; {} if nothing changed, None if it is no constant."""
+    deltas: dict[str, int] = {}
+    for name, old in before.items():
+        new = _lookup(m.scope, name)
+        if type_signature(old) == type_signature(new):
+            continue
+        plain = not isinstance(old, bool) and not isinstance(new, bool)
+        if plain and isinstance(old, int | Affine) and isinstance(new, int | Affine):
+            delta = subtract(new, old)
+            if isinstance(delta, int):
+                deltas[name] = delta
+                continue
+        if isinstance(old, float | Unknown) and isinstance(new, float | Unknown):
+            m.scope.assign(name, Unknown("it changes from iteration to iteration", number=True))
+            continue
+        return None
+    return deltas
+
+
+def _cut(low: int, high: int, cuts: tuple[int, ...] | None) -> list[tuple[int, int]]:
+    """Parts of ``[low, high)``; every iteration alone if no cut falls inside."""
+    inside = sorted({c for c in cuts or () if low < c < high})
+    if not inside:
+        return [(i, i + 1) for i in range(low, high)]
+    edges = [low, *inside, high]
+    return list(zip(edges[:-1], edges[1:], strict=True))
+
+
+@executes(ast.While)
+def _while(m: Machine, node: ast.While) -> Signal | None:
+    for _ in range(MAX_WHILE):
+        value = m.eval(node.test)
+        known = truth(m, value)
+        if known is None:
+            m.unknown("the number of iterations of this loop is not known", node.lineno)
+            forget(m, node.body, "it is set in a loop that is not counted")
+            return None
+        if not known:
+            return m.run(node.orelse)
+        signal = m.run(node.body)
+        if signal is not None and signal[0] == BREAK:
+            return None
+        if signal is not None and signal[0] == RETURN:
+            return signal
+    m.unknown("this loop does not seem to end", node.lineno)
+    return None
+
+
+@evaluates(ast.ListComp, ast.GeneratorExp, ast.SetComp)
+def _list_comprehension(m: Machine, node: ast.ListComp) -> Value:
+    result = ListValue([], len(m.loops))
+
+    def add_item() -> None:
+        m.appended.append((result, len(result.items)))
+        m.journal.append(result.items, m.eval(node.elt))
+
+    _comprehend(m, node.generators, add_item)
+    return result
+
+
+@evaluates(ast.DictComp)
+def _dict_comprehension(m: Machine, node: ast.DictComp) -> Value:
+    from accelopt_lsp.analysis.expressions import hashable
+
+    result: dict[Any, Value] = {}
+
+    def add_item() -> None:
+        key = hashable(m.eval(node.key))
+        m.journal.set_item(result, key, m.eval(node.value))
+
+    _comprehend(m, node.generators, add_item)
+    return result
+
+
+def _comprehend(
+    m: Machine, generators: list[ast.comprehension], add_item: Callable[[], None]
+) -> None:
+    outer, m.scope = m.scope, Scope(m.journal, m.scope)
+    try:
+        _generate(m, generators, add_item)
+    finally:
+        m.scope = outer
+
+
+def _generate(
+    m: Machine, generators: list[ast.comprehension], add_item: Callable[[], None]
+) -> None:
+    if not generators:
+        add_item()
+        return
+    first, *rest = generators
+    value = m.eval(first.iter)
+    found = iteration_of(m, value) if not isinstance(value, Unknown) else None
+    if found is None:
+        raise Undecided("a comprehension over something unknown")
+
+    def body() -> Signal | None:
+        for condition in first.ifs:
+            known = truth(m, m.eval(condition))
+            if known is None:
+                raise Undecided("a condition of a comprehension is not known")
+            if not known:
+                return None
+        _generate(m, rest, add_item)
+        return None
+
+    Loop(m, first, first.target, found, body).run()

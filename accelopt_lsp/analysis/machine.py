@@ -1,0 +1,306 @@
+"""State of one abstract run of a kernel, and what it writes down.
+
+The run visits every statement once per distinct context. Loop variables are symbols with
+ranges (:mod:`~accelopt_lsp.analysis.affine`), and whatever is issued counts as often as the
+open loops iterate. Nothing of the user's is executed.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from itertools import count
+from math import prod
+from typing import Any
+
+from attrs import define, field, frozen
+
+from accelopt_lsp.analysis.affine import Undecided, Var
+from accelopt_lsp.analysis.names import Aliases
+from accelopt_lsp.analysis.scope import Journal, Scope
+from accelopt_lsp.analysis.syntax import Document
+from accelopt_lsp.analysis.values import Storage, Unknown, Value, View
+from accelopt_lsp.nki.diagnostics import Severity
+from accelopt_lsp.nki.dialects import Dialect
+from accelopt_lsp.nki.dtypes import DType
+from accelopt_lsp.nki.lowering import Lowered
+from accelopt_lsp.nki.operands import Buffer
+from accelopt_lsp.nki.targets import Target
+
+MAX_STEPS = 150_000
+EXTRA_STEPS = 40_000
+MAX_GRANTS = 4
+MAX_PARTS = 4096
+MAX_CALL_DEPTH = 40
+
+
+class OutOfSteps(Exception):  # noqa: N818 - a control signal, no error
+    """The budget is used up."""
+
+
+class KernelRaises(Exception):  # noqa: N818 - a control signal, no error
+    """The kernel itself would raise here with these arguments."""
+
+
+@frozen(slots=True, eq=False)
+class Record:
+    """One call that issues instructions, in one context.
+
+    Attributes:
+        line: source line.
+        node: the call.
+        lowered: what it issues each time.
+        times: how often, over the open loops.
+        loops: open loops, outermost first.
+        views: tensors by slot.
+        nodes: syntax of the arguments by slot, for diagnostics.
+        accumulates: the destination is also read (products added up in PSUM).
+    """
+
+    line: int
+    node: ast.AST
+    lowered: Lowered
+    times: int
+    loops: tuple[Var, ...]
+    views: dict[str, View]
+    nodes: dict[str, ast.AST]
+    accumulates: bool = False
+
+
+@frozen(slots=True, eq=False)
+class Access:
+    """A read or write of a tensor: for lifetimes."""
+
+    storage: Storage
+    sequence: int
+    loops: tuple[Var, ...]
+    block: tuple[Any, ...]
+    written: bool
+
+
+@frozen(slots=True, eq=False)
+class LoopVisit:
+    """One entry of a loop (or a part of one): its own trips and those over all open loops."""
+
+    line: int
+    end_line: int
+    variable: str
+    trips: int
+    total: int
+    entries: int
+
+
+@frozen(slots=True, eq=False)
+class Finding:
+    """Something a rule may report: code, place and message."""
+
+    code: str
+    message: str
+    node: ast.AST
+    severity: Severity | None = None
+    role: str | None = None
+    related: tuple[tuple[int, str], ...] = ()
+
+
+@define(slots=True)
+class Budget:
+    """Steps left; a part of the analysis that gives up gets a few more to finish coarsely."""
+
+    steps: int = 0
+    limit: int = MAX_STEPS
+    grants: int = 0
+
+    def grant(self) -> bool:
+        if self.grants >= MAX_GRANTS:
+            return False
+        self.grants += 1
+        self.limit = self.steps + EXTRA_STEPS
+        return True
+
+
+@define(slots=True, eq=False)
+class Machine:
+    """One abstract run."""
+
+    document: Document
+    aliases: Aliases
+    dialect: Dialect
+    target: Target
+    grid: tuple[int, ...] = ()
+    journal: Journal = field(factory=Journal)
+    scope: Scope = field(init=False)
+    module: Scope = field(init=False)
+    budget: Budget = field(factory=Budget)
+    loops: list[Var] = field(factory=list)
+    records: list[Record] = field(factory=list)
+    accesses: list[Access] = field(factory=list)
+    storages: list[Storage] = field(factory=list)
+    visits: list[LoopVisit] = field(factory=list)
+    findings: list[Finding] = field(factory=list)
+    unknowns: list[tuple[int, str]] = field(factory=list)
+    unsupported: list[tuple[int, str, int]] = field(factory=list)
+    appended: list[tuple[Any, int]] = field(factory=list)
+    fresh: dict[int, int] = field(factory=dict)
+    outputs: list[View] = field(factory=list)
+    sequence: int = 0
+    depth: int = 0
+    line: int = 1
+    in_kernel: bool = False
+    _storage_ids: Any = field(factory=count)
+
+    def __attrs_post_init__(self) -> None:
+        self.module = Scope(self.journal)
+        self.scope = self.module
+
+    # -- running -----------------------------------------------------------------
+
+    def eval(self, node: ast.expr) -> Value:
+        """Value of an expression; what cannot be known is an :class:`Unknown`."""
+        budget = self.budget
+        budget.steps += 1
+        if budget.steps > budget.limit:
+            raise OutOfSteps
+        handler = EVALUATORS.get(type(node))
+        if handler is None:
+            return Unknown(f"{type(node).__name__} expressions are not analyzed")
+        try:
+            return handler(self, node)
+        except Undecided as why:
+            return Unknown(str(why))
+        except (ArithmeticError, ValueError, TypeError) as error:
+            return Unknown(f"{type(error).__name__}: {error}")
+
+    def run(self, body: list[ast.stmt]) -> Signal | None:
+        """Execute statements; gives (``return``, value), (``break``, None) ... or None."""
+        for node in body:
+            self.budget.steps += 1
+            if self.budget.steps > self.budget.limit:
+                raise OutOfSteps
+            self.line = node.lineno
+            handler = EXECUTORS.get(type(node))
+            if handler is None:
+                self.unknown(f"{type(node).__name__} statements are not analyzed")
+                continue
+            signal = handler(self, node)
+            if signal is not None:
+                return signal
+        return None
+
+    # -- writing down --------------------------------------------------------------
+
+    @property
+    def times(self) -> int:
+        """How often the current statement runs."""
+        return prod(var.trips for var in self.loops)
+
+    def unknown(self, reason: str, line: int | None = None) -> None:
+        """Note that something on a line could not be counted."""
+        if self.in_kernel:
+            self.unknowns.append((line or self.line, reason))
+
+    def find(
+        self,
+        code: str,
+        message: str,
+        node: ast.AST,
+        severity: Severity | None = None,
+        role: str | None = None,
+    ) -> None:
+        if self.in_kernel:
+            self.findings.append(Finding(code, message, node, severity, role))
+
+    def new_storage(
+        self,
+        shape: tuple[int, ...],
+        dtype: DType,
+        buffer: Buffer,
+        *,
+        name: str = "",
+        kind: str = "tensor",
+        blocks: int = 0,
+        root: Storage | None = None,
+    ) -> Storage:
+        storage = Storage(
+            next(self._storage_ids),
+            name,
+            buffer,
+            shape,
+            blocks,
+            dtype,
+            self.line,
+            tuple(self.loops),
+            kind,
+            root,
+        )
+        if root is None:
+            self.storages.append(storage)
+        return storage
+
+    def touch(self, view: View, *, written: bool) -> None:
+        """Note an access, for lifetimes and reload factors."""
+        self.sequence += 1
+        self.accesses.append(
+            Access(view.storage.base, self.sequence, tuple(self.loops), view.block, written)
+        )
+
+    def snapshot(self) -> tuple[int, ...]:
+        return (
+            self.journal.mark(),
+            len(self.records),
+            len(self.accesses),
+            len(self.storages),
+            len(self.visits),
+            len(self.findings),
+            len(self.unknowns),
+            len(self.unsupported),
+            len(self.appended),
+            len(self.outputs),
+        )
+
+    def restore(self, mark: tuple[int, ...]) -> None:
+        """Forget everything since a snapshot."""
+        self.journal.rollback(mark[0])
+        logs: tuple[list[Any], ...] = (
+            self.records,
+            self.accesses,
+            self.storages,
+            self.visits,
+            self.findings,
+            self.unknowns,
+            self.unsupported,
+            self.appended,
+            self.outputs,
+        )
+        for log, length in zip(logs, mark[1:], strict=True):
+            del log[length:]
+
+
+Signal = tuple[str, Any]
+RETURN, BREAK, CONTINUE = "return", "break", "continue"
+
+Evaluator = Callable[[Machine, Any], Value]
+Executor = Callable[[Machine, Any], Any]
+EVALUATORS: dict[type[ast.AST], Evaluator] = {}
+EXECUTORS: dict[type[ast.AST], Executor] = {}
+
+
+def evaluates(*kinds: type[ast.AST]) -> Callable[[Evaluator], Evaluator]:
+    """Register how expressions of these kinds are evaluated."""
+
+    def register(handler: Evaluator) -> Evaluator:
+        for kind in kinds:
+            EVALUATORS[kind] = handler
+        return handler
+
+    return register
+
+
+def executes(*kinds: type[ast.AST]) -> Callable[[Executor], Executor]:
+    """Register how statements of these kinds are executed."""
+
+    def register(handler: Executor) -> Executor:
+        for kind in kinds:
+            EXECUTORS[kind] = handler
+        return handler
+
+    return register

@@ -1,0 +1,344 @@
+"""Methods of tensors, lists and strings, and ``nki.language`` helpers that issue nothing."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from attrs import evolve
+
+from accelopt_lsp.analysis import affine
+from accelopt_lsp.analysis.affine import Affine, Undecided
+from accelopt_lsp.analysis.host import host_method
+from accelopt_lsp.analysis.issue import call_api
+from accelopt_lsp.analysis.machine import Machine, Record
+from accelopt_lsp.analysis.references import as_dtype
+from accelopt_lsp.analysis.tensors import reshape, select, size, sizes
+from accelopt_lsp.analysis.values import (
+    DynamicSlice,
+    HostArray,
+    IndexArray,
+    ListValue,
+    Method,
+    ParDim,
+    Range,
+    Ref,
+    Unknown,
+    Value,
+    View,
+    flat_length,
+)
+from accelopt_lsp.nki.dialects import Api, BindError, Dialect, Role
+from accelopt_lsp.nki.lowering import lower
+
+
+def language_call(
+    m: Machine, node: ast.AST, api: Api, args: list[Value], kwargs: dict[str, Value]
+) -> Value:
+    """``nl.arange``, ``nl.ds``, loops, program indices, ``nl.loop_reduce``."""
+    if api.role is Role.LOOP:
+        return _loop(api, args, kwargs)
+    if api.name == "nl.arange":
+        return _arange(args)
+    try:
+        bound = api.bind(m.dialect, tuple(args), kwargs)
+    except BindError as error:
+        return Unknown(str(error))
+    if api.name == "nl.par_dim":
+        return ParDim(size(bound["size"]))
+    if api.name == "nl.ds":
+        start = bound["start"]
+        if not isinstance(start, int | Affine):
+            raise Undecided("the start of nl.ds is not known (indirect access)")
+        return DynamicSlice(start, size(bound["size"]))
+    if api.name == "nl.expand_dims":
+        owner = bound.get("data", bound.get("x"))
+        return call_method(m, node, Method(owner, "expand_dims"), [bound["axis"]], {})
+    if api.name == "nl.program_id":
+        return 0
+    if api.name in ("nl.num_programs", "nl.program_ndim"):
+        return _programs(m, api, bound)
+    if api.name == "nl.loop_reduce":
+        return _loop_reduce(m, node, bound)
+    return Unknown(f"{api.name} is not analyzed")
+
+
+def _programs(m: Machine, api: Api, bound: dict[str, Any]) -> Value:
+    if api.name == "nl.program_ndim":
+        return len(m.grid)
+    axes = bound.get("axes")
+    if axes is None or not isinstance(axes, int):
+        return m.grid[0] if len(m.grid) == 1 else (m.grid or 1)
+    return m.grid[axes] if 0 <= axes < len(m.grid) else 1
+
+
+def _loop(api: Api, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    given = [kwargs.get(k) for k in ("start", "stop", "step")]
+    for position, value in enumerate(args[:3]):
+        given[position] = value
+    return make_range(given, api.name.partition(".")[2])
+
+
+def make_range(given: list[Value], kind: str) -> Value:
+    """A loop over ``(stop)``, ``(start, stop)`` or ``(start, stop, step)``."""
+    start, stop, step = given
+    if stop is None:
+        start, stop = 0, start
+    step = 1 if step is None else step
+    for value in (start, stop, step):
+        if isinstance(value, Unknown):
+            return Unknown(f"the number of iterations is not known: {value.reason}")
+        if not isinstance(value, int | Affine):
+            return Unknown("the number of iterations is not known")
+    if isinstance(step, Affine):
+        raise affine.split(step.terms, "a step that depends on the iteration")
+    if step == 0:
+        return Unknown("a loop with step 0")
+    return Range(start, stop, step, kind)
+
+
+def _arange(args: list[Value]) -> Value:
+    values = [size(a) if n or len(args) == 1 else a for n, a in enumerate(args)]
+    if not values or len(values) > 3:
+        return Unknown("nl.arange takes 1 to 3 numbers")
+    if len(values) == 1:
+        return IndexArray((values[0],), (1,), 0)
+    start = values[0]
+    if not isinstance(start, int):
+        start = size(start)
+    span = range(start, *values[1:])
+    return IndexArray((len(span),), (span.step,), span.start)
+
+
+def _loop_reduce(m: Machine, node: ast.AST, bound: dict[str, Any]) -> Value:
+    """One tensor_tensor an execution; a tensor_copy in the first iteration of all its loops."""
+    value = bound["x"]
+    if isinstance(value, Unknown):
+        m.unknown(f"nl.loop_reduce: {value.reason}")
+        return value
+    if not isinstance(value, View):
+        m.unknown("nl.loop_reduce of something that is no tile")
+        return Unknown("nl.loop_reduce of something that is no tile")
+    named = _loop_variables(m, bound["loop_indices"])
+    first = 1
+    for var in m.loops:
+        if var not in named:
+            first *= var.trips
+        elif var.low != var.first:
+            first = 0
+    operand = value.operand()
+    dtype = as_dtype(bound.get("dtype")) or operand.dtype
+    storage = m.new_storage(operand.shape, dtype, operand.buffer, kind="temporary")
+    result = View.whole(storage)
+    m.fresh[storage.id] = -1
+    operator = bound["op"].last if isinstance(bound["op"], Ref) else "add"
+    accumulated = result.operand()
+    steps: list[tuple[str, dict[str, Any], int]] = []
+    if first:
+        copy = {"src": operand} if m.dialect is Dialect.LEGACY else {"dst": operand, "src": operand}
+        steps.append(("nisa.tensor_copy", copy, first))
+    if m.times - first:
+        pair = {"data1": accumulated, "data2": operand, "op": operator}
+        steps.append(("nisa.tensor_tensor", pair, m.times - first))
+    for name, values, times in steps:
+        lowered = lower(m.dialect, name, values, m.target)
+        m.records.append(Record(m.line, node, lowered, times, tuple(m.loops), {"src": value}, {}))
+    m.touch(value, written=False)
+    return result
+
+
+def _loop_variables(m: Machine, given: Value) -> set[Any]:
+    items = given.items if isinstance(given, ListValue) else given
+    names = set()
+    for item in items if isinstance(items, tuple | list) else (items,):
+        if isinstance(item, Affine) and len(item.terms) == 1:
+            names.add(item.terms[0][0])
+        elif isinstance(item, int):
+            # A loop that is visited one iteration at a time: its variable is a number.
+            names.update(v for v in m.loops if v.trips == 1 and v.low == item)
+    return names
+
+
+def call_method(
+    m: Machine, node: ast.AST, method: Method, args: list[Value], kwargs: dict[str, Value]
+) -> Value:
+    """``owner.name(...)``."""
+    owner = method.owner
+    if isinstance(owner, View):
+        return _tensor_method(m, node, owner, method.name, args, kwargs)
+    if isinstance(owner, ListValue):
+        return _list_method(m, owner, method.name, args)
+    if isinstance(owner, HostArray):
+        return host_method(owner, method.name, args, kwargs)
+    if isinstance(owner, dict):
+        return _dict_method(m, owner, method.name, args)
+    if isinstance(owner, IndexArray) and method.name == "reshape":
+        return Unknown("reshaped index arrays are not analyzed")
+    if isinstance(owner, str):
+        return _string_method(owner, method.name, args)
+    if isinstance(owner, Unknown):
+        return owner
+    return Unknown(f"method {method.name} is not analyzed")
+
+
+def _tensor_method(
+    m: Machine,
+    node: ast.AST,
+    owner: View,
+    name: str,
+    args: list[Value],
+    kwargs: dict[str, Value],
+) -> Value:
+    given = [*args, *kwargs.values()]
+    if name == "reshape":
+        return reshape(owner, sizes(tuple(given)))
+    if name == "broadcast_to":
+        key = "src" if m.dialect is Dialect.LEGACY else "x"
+        return call_api(
+            m, node, "nl.broadcast_to", [], {key: owner, "shape": sizes(tuple(given))}
+        )
+    if name == "astype":
+        key = "src" if m.dialect is Dialect.LEGACY else "x"
+        return call_api(m, node, "nl.copy", [], {key: owner, "dtype": given[0]})
+    if name in ("expand_dims", "expand_dim"):
+        return _expand_dim(owner, size(given[0]))
+    if name == "assert_shape":
+        return owner
+    if name == "is_contiguous":
+        return owner.operand().contiguous_run() == owner.operand().free
+    return _view_method(owner, name, given, args, kwargs)
+
+
+def _view_method(
+    owner: View, name: str, given: list[Value], args: list[Value], kwargs: dict[str, Value]
+) -> Value:
+    rank = len(owner.shape)
+    if name == "permute":
+        dims = sizes(tuple(given))
+        if sorted(dims) != list(range(rank)):
+            raise Undecided(f"permute{dims} does not name every dimension once")
+        return evolve(
+            owner,
+            shape=tuple(owner.shape[d] for d in dims),
+            strides=tuple(owner.strides[d] for d in dims),
+        )
+    if name == "broadcast":
+        at, count = size(given[0]) % rank, size(given[1])
+        return evolve(
+            owner,
+            shape=(*owner.shape[:at], count, *owner.shape[at + 1 :]),
+            strides=(*owner.strides[:at], 0, *owner.strides[at + 1 :]),
+        )
+    if name == "squeeze_dim":
+        at = size(given[0]) % rank
+        return evolve(
+            owner,
+            shape=(*owner.shape[:at], *owner.shape[at + 1 :]),
+            strides=(*owner.strides[:at], *owner.strides[at + 1 :]),
+        )
+    if name == "reshape_dim":
+        at = size(given[0]) % rank
+        inner = sizes((given[1],))
+        return reshape(owner, (*owner.shape[:at], *inner, *owner.shape[at + 1 :]))
+    if name == "flatten_dims":
+        first, last = size(given[0]) % rank, size(given[1]) % rank
+        return reshape(owner, (*owner.shape[:first], -1, *owner.shape[last + 1 :]))
+    if name in ("slice", "select"):
+        full = [slice(None)] * (size(given[0]) % rank)
+        if name == "select":
+            return select(owner, (*full, given[1]))
+        step = given[3] if len(given) > 3 else None
+        return select(owner, (*full, slice(given[1], given[2], step)))
+    if name == "ap":
+        return _access_pattern(owner, args, kwargs)
+    return Unknown(f"tensor.{name} is not analyzed")
+
+
+def _access_pattern(owner: View, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    if any(kwargs.get(k) is not None for k in ("scalar_offset", "vector_offset", "dtype")):
+        raise Undecided("offsets that are only known at run time")
+    pattern = args[0] if args else kwargs.get("pattern")
+    offset = args[1] if len(args) > 1 else kwargs.get("offset", 0)
+    items = pattern.items if isinstance(pattern, ListValue) else pattern
+    if not isinstance(items, tuple | list) or not isinstance(offset, int | Affine | None):
+        raise Undecided("an access pattern that is not known")
+    pairs = [sizes((pair,)) for pair in items]
+    shape = tuple(p[1] for p in pairs)
+    strides = tuple(p[0] for p in pairs)
+    while len(shape) < 2 and owner.on_chip:
+        shape, strides = (*shape, 1), (*strides, 1)
+    return evolve(owner, shape=shape, strides=strides, offset=offset or 0, fault=None)
+
+
+def _expand_dim(owner: View, dim: int) -> View:
+    at = dim + len(owner.shape) + 1 if dim < 0 else dim
+    return evolve(
+        owner,
+        shape=(*owner.shape[:at], 1, *owner.shape[at:]),
+        strides=(*owner.strides[:at], 1, *owner.strides[at:]),
+    )
+
+
+def _list_method(m: Machine, owner: ListValue, name: str, args: list[Value]) -> Value:
+    if name == "append" and len(args) == 1:
+        m.appended.append((owner, len(owner.items)))
+        m.journal.append(owner.items, args[0])
+        return None
+    if name == "extend" and args and isinstance(args[0], ListValue | tuple):
+        m.appended.append((owner, len(owner.items)))
+        items = args[0].items if isinstance(args[0], ListValue) else args[0]
+        m.journal.replace(owner.items, [*owner.items, *items])
+        return None
+    if name in ("pop", "insert", "clear", "remove", "reverse", "sort"):
+        alone(m, owner.depth)
+        if name == "pop" and flat_length(owner.items) == len(owner.items):
+            index = args[0] if args else -1
+            if isinstance(index, int) and -len(owner.items) <= index < len(owner.items):
+                items = list(owner.items)
+                value = items.pop(index)
+                m.journal.replace(owner.items, items)
+                return value
+        if name == "clear":
+            m.journal.replace(owner.items, [])
+            return None
+    if name == "copy":
+        return ListValue(list(owner.items), len(m.loops))
+    m.journal.replace(owner.items, [Unknown(f"list.{name} is not analyzed")])
+    return Unknown(f"list.{name} is not analyzed")
+
+
+def alone(m: Machine, depth: int) -> None:
+    """Ask that the loops opened since ``depth`` are visited one iteration at a time.
+
+    Raises:
+        NeedSplit, Undecided: some of them is not.
+    """
+    terms = tuple((v, 1) for v in m.loops[depth:] if v.trips > 1)
+    if terms:
+        raise affine.split(terms, "a list or dictionary that changes in a loop")
+
+
+def _dict_method(m: Machine, owner: dict[Any, Value], name: str, args: list[Value]) -> Value:
+    from accelopt_lsp.analysis.expressions import hashable
+
+    if name == "get" and args:
+        return owner.get(hashable(args[0]), args[1] if len(args) > 1 else None)
+    if name == "keys":
+        return tuple(owner)
+    if name == "values":
+        return tuple(owner.values())
+    if name == "items":
+        return tuple(owner.items())
+    if name == "update" and args and isinstance(args[0], dict):
+        for key, value in args[0].items():
+            m.journal.set_item(owner, key, value)
+        return None
+    return Unknown(f"dict.{name} is not analyzed")
+
+
+def _string_method(owner: str, name: str, args: list[Value]) -> Value:
+    if name in ("startswith", "endswith") and args and isinstance(args[0], str):
+        return getattr(owner, name)(args[0])
+    if name in ("lower", "upper", "strip") and not args:
+        return getattr(owner, name)()
+    return "" if name in ("format", "join", "replace") else Unknown(f"str.{name}")

@@ -1,0 +1,91 @@
+"""What analysis of a file yields."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from attrs import field, frozen
+
+from accelopt_lsp.analysis.kernels import KernelSource
+from accelopt_lsp.nki.arguments import ArgumentSpec, KernelArguments
+from accelopt_lsp.nki.diagnostics import Diagnostic
+from accelopt_lsp.nki.dialects import Dialect
+from accelopt_lsp.nki.profile import Profile
+from accelopt_lsp.nki.workload import Workload
+
+
+@frozen(slots=True)
+class AnalysisOptions:
+    """What a caller may decide.
+
+    Attributes:
+        target: target that wins over what the file says.
+        default_target: target for kernels that name none; None takes trn1 for legacy
+            kernels and trn2 for current ones.
+        nki_version: NKI version in force, such as ``0.6``; None is unknown.
+        overrides: arguments by kernel's qualified name, which win over what the file says.
+        ignore: codes that are not reported.
+        suppressions: whether ``# accelopt: ignore`` comments count.
+    """
+
+    target: str | None = None
+    default_target: str | None = None
+    nki_version: str | None = None
+    overrides: Mapping[str, Mapping[str, ArgumentSpec]] = field(factory=dict)
+    ignore: tuple[str, ...] = ()
+    suppressions: bool = True
+
+
+@frozen(slots=True)
+class Hint:
+    """A short figure to show at the end of a line.
+
+    Attributes:
+        line: from 1.
+        kind: ``loop``, ``dma``, ``compute``, ``allocation`` or ``reload``.
+        text: what is shown.
+        detail: how the figure comes about, as markdown.
+    """
+
+    line: int
+    kind: str
+    text: str
+    detail: str
+
+
+@frozen(slots=True)
+class KernelAnalysis:
+    """One kernel.
+
+    Attributes:
+        source: where it stands.
+        arguments: what it was analyzed with.
+        target: target name.
+        workload: what was counted; None if the kernel could not be analyzed at all.
+        profile: estimate; its latency is None where something was not counted.
+        hints: by line.
+        diagnostics: findings in it.
+    """
+
+    source: KernelSource
+    arguments: KernelArguments
+    target: str
+    workload: Workload | None = None
+    profile: Profile | None = None
+    hints: tuple[Hint, ...] = ()
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+
+@frozen(slots=True)
+class FileAnalysis:
+    """One file.
+
+    Attributes:
+        dialect: None if the file imports no NKI.
+        kernels: in the order of the text.
+        diagnostics: all findings, syntax errors included, in the order of the text.
+    """
+
+    dialect: Dialect | None
+    kernels: tuple[KernelAnalysis, ...] = ()
+    diagnostics: tuple[Diagnostic, ...] = ()

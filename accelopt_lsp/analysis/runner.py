@@ -1,0 +1,173 @@
+"""Runs the interpreter over one kernel."""
+
+from __future__ import annotations
+
+import ast
+
+from accelopt_lsp.analysis import calls, expressions, loops, statements  # noqa: F401 - register
+from accelopt_lsp.analysis.affine import NeedSplit, Undecided
+from accelopt_lsp.analysis.calls import call_function
+from accelopt_lsp.analysis.expressions import free_name, make_function
+from accelopt_lsp.analysis.kernels import KernelSource
+from accelopt_lsp.analysis.machine import Budget, KernelRaises, Machine, OutOfSteps
+from accelopt_lsp.analysis.names import Aliases, find_aliases
+from accelopt_lsp.analysis.syntax import Document
+from accelopt_lsp.analysis.tree import function_node, module_of
+from accelopt_lsp.analysis.values import (
+    ClassValue,
+    HostArray,
+    ListValue,
+    Ref,
+    Unknown,
+    Value,
+    View,
+)
+from accelopt_lsp.nki.arguments import (
+    ArgumentSpec,
+    KernelArguments,
+    LiteralSpec,
+    NameSpec,
+    TensorSpec,
+    TupleSpec,
+)
+from accelopt_lsp.nki.dialects import Dialect
+from accelopt_lsp.nki.operands import Buffer
+from accelopt_lsp.nki.targets import Target, get_target
+
+MODULE_STEPS = 20_000
+_MODULE_STATEMENTS = (
+    ast.Assign,
+    ast.AnnAssign,
+    ast.AugAssign,
+    ast.FunctionDef,
+    ast.AsyncFunctionDef,
+    ast.ClassDef,
+    ast.If,
+    ast.Try,
+)
+
+
+def new_machine(
+    document: Document,
+    *,
+    dialect: Dialect = Dialect.CURRENT,
+    target: Target | None = None,
+    aliases: Aliases | None = None,
+    grid: tuple[int, ...] = (),
+) -> Machine:
+    """A machine that knows the module's constants, functions and classes. Never raises."""
+    machine = Machine(
+        document,
+        aliases if aliases is not None else find_aliases(document),
+        dialect,
+        target or get_target("trn2"),
+        grid,
+    )
+    machine.budget = Budget(limit=MODULE_STEPS)
+    for statement in module_of(document).body:
+        if not isinstance(statement, _MODULE_STATEMENTS):
+            continue
+        try:
+            machine.run([statement])
+        except (OutOfSteps, RecursionError):
+            break
+        except (NeedSplit, Undecided, KernelRaises):
+            continue
+    machine.budget = Budget()
+    return machine
+
+
+def run_kernel(
+    document: Document, kernel: KernelSource, arguments: KernelArguments, target: Target
+) -> Machine | None:
+    """One abstract run; None if the kernel's syntax is broken. Never raises."""
+    node = function_node(document, kernel)
+    if node is None:
+        return None
+    machine = new_machine(
+        document,
+        dialect=kernel.dialect,
+        target=target,
+        aliases=kernel.aliases,
+        grid=arguments.grid,
+    )
+    function = _kernel_function(machine, kernel, node)
+    machine.in_kernel = True
+    machine.line = kernel.line
+    values: dict[str, Value] = {}
+    for parameter in kernel.parameters:
+        if parameter.kind == "kwargs":
+            continue
+        given = arguments.values.get(parameter.name)
+        if given is not None:
+            values[parameter.name] = argument_value(machine, parameter.name, given)
+        elif parameter.default is None and parameter.kind != "args":
+            values[parameter.name] = Unknown(f"argument {parameter.name} is not known")
+    try:
+        result = call_function(machine, function, [], values)
+        _note_outputs(machine, result)
+    except KernelRaises:
+        pass
+    except OutOfSteps:
+        machine.unknown("the kernel is too large to analyze within the time limit", kernel.line)
+    except RecursionError:
+        machine.unknown("the kernel nests too deeply to analyze", kernel.line)
+    except (NeedSplit, Undecided) as why:
+        machine.unknown(f"the kernel could not be analyzed: {why}", kernel.line)
+    return machine
+
+
+def _kernel_function(
+    machine: Machine, kernel: KernelSource, node: ast.FunctionDef | ast.AsyncFunctionDef
+) -> calls.Function:
+    """The kernel as a function; a method's ``self`` and closed-over names stay unknown."""
+    machine.loops.clear()
+    owner = kernel.qualname.partition(".")[0]
+    outer = machine.scope.names.get(owner)
+    function = make_function(machine, kernel.name, node)
+    if isinstance(outer, ClassValue) and outer.name != kernel.name:
+        function.scope = machine.module
+    return function
+
+
+def argument_value(machine: Machine, name: str, spec: ArgumentSpec) -> Value:
+    """What a SPEC is for the interpreter."""
+    if isinstance(spec, TensorSpec):
+        storage = machine.new_storage(
+            spec.shape or (1,), spec.dtype, Buffer.HBM, name=name, kind="input"
+        )
+        return View.whole(storage)
+    if isinstance(spec, LiteralSpec):
+        return spec.value
+    if isinstance(spec, TupleSpec):
+        return tuple(argument_value(machine, name, s) for s in spec.items)
+    if isinstance(spec, NameSpec):
+        head, _, rest = spec.name.partition(".")
+        base = free_name(machine, head)
+        if isinstance(base, Ref):
+            from accelopt_lsp.analysis.references import resolve
+
+            return resolve(machine, f"{base.path}.{rest}" if rest else base.path)
+        return Ref(spec.name)
+    return Unknown(f"the shape of {name} is in a file that analysis does not read")
+
+
+def _note_outputs(machine: Machine, result: Value) -> None:
+    items = result.items if isinstance(result, ListValue) else result
+    for item in items if isinstance(items, tuple | list) else (items,):
+        if isinstance(item, View) and item.buffer is Buffer.HBM:
+            machine.outputs.append(item)
+
+
+def evaluate(machine: Machine, node: ast.expr) -> Value:
+    """Value of an expression outside any kernel; unknown where it cannot be known."""
+    try:
+        return machine.eval(node)
+    except (NeedSplit, Undecided, OutOfSteps, KernelRaises, RecursionError) as why:
+        return Unknown(str(why))
+
+
+def host_shapes(value: Value) -> list[HostArray | Value]:
+    """Items of a returned list or tuple."""
+    items = value.items if isinstance(value, ListValue) else value
+    return list(items) if isinstance(items, tuple | list) else [items]

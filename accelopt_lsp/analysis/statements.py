@@ -1,0 +1,332 @@
+"""Abstract execution of Python statements."""
+
+from __future__ import annotations
+
+import ast
+
+from accelopt_lsp.analysis.affine import Undecided
+from accelopt_lsp.analysis.creation import fill, renamed
+from accelopt_lsp.analysis.expressions import binary, make_function, truth
+from accelopt_lsp.analysis.issue import call_api, ends_in_matmul, fresh_record, write_into
+from accelopt_lsp.analysis.machine import (
+    BREAK,
+    CONTINUE,
+    RETURN,
+    KernelRaises,
+    Machine,
+    Signal,
+    executes,
+)
+from accelopt_lsp.analysis.methods import alone
+from accelopt_lsp.analysis.tensors import index_parts, select, select_block
+from accelopt_lsp.analysis.values import (
+    Blocks,
+    ClassValue,
+    Grid,
+    Instance,
+    ListValue,
+    Ref,
+    Repeat,
+    Unknown,
+    Value,
+    View,
+    find_unknown,
+    flat_length,
+    list_item,
+)
+from accelopt_lsp.nki.dialects import Dialect
+from accelopt_lsp.nki.operands import Buffer
+
+_AUGMENTED: dict[type[ast.operator], str] = {
+    ast.Add: "nl.add",
+    ast.Sub: "nl.subtract",
+    ast.Mult: "nl.multiply",
+    ast.Div: "nl.divide",
+}
+
+
+@executes(ast.Expr)
+def _expression(m: Machine, node: ast.Expr) -> Signal | None:
+    if not isinstance(node.value, ast.Constant):
+        m.eval(node.value)
+    return None
+
+
+@executes(ast.Pass, ast.Import, ast.ImportFrom, ast.Nonlocal, ast.Global)
+def _nothing(m: Machine, node: ast.stmt) -> Signal | None:
+    if isinstance(node, ast.Nonlocal | ast.Global):
+        m.scope.outer_names.update(node.names)
+    return None
+
+
+@executes(ast.Assign)
+def _assign(m: Machine, node: ast.Assign) -> Signal | None:
+    value = m.eval(node.value)
+    for target in node.targets:
+        bind(m, target, value, node.value)
+    return None
+
+
+@executes(ast.AnnAssign)
+def _annotated(m: Machine, node: ast.AnnAssign) -> Signal | None:
+    if node.value is not None:
+        bind(m, node.target, m.eval(node.value), node.value)
+    return None
+
+
+def bind(m: Machine, target: ast.expr, value: Value, source: ast.expr | None = None) -> None:
+    """``target = value``."""
+    if isinstance(target, ast.Name):
+        m.scope.assign(target.id, renamed(target.id, value))
+    elif isinstance(target, ast.Tuple | ast.List):
+        _unpack(m, target, value)
+    elif isinstance(target, ast.Subscript):
+        _assign_item(m, target, value, source)
+    elif isinstance(target, ast.Attribute):
+        owner = m.eval(target.value)
+        if isinstance(owner, Instance):
+            m.journal.set_item(owner.fields, target.attr, value)
+    elif isinstance(target, ast.Starred):
+        bind(m, target.value, value)
+
+
+def _unpack(m: Machine, target: ast.Tuple | ast.List, value: Value) -> None:
+    names = target.elts
+    items: list[Value]
+    if isinstance(value, tuple):
+        items = list(value)
+    elif isinstance(value, Grid):
+        items = list(value.axes)
+    elif isinstance(value, ListValue) and flat_length(value.items) <= 10_000:
+        items = [list_item(value.items, i) for i in range(flat_length(value.items))]
+    else:
+        reason = value.reason if isinstance(value, Unknown) else "an unpacked value is not known"
+        for name in names:
+            bind(m, name, Unknown(reason))
+        return
+    star = next((i for i, n in enumerate(names) if isinstance(n, ast.Starred)), None)
+    if star is not None and len(items) >= len(names) - 1:
+        after = len(names) - star - 1
+        middle = items[star : len(items) - after]
+        items = [*items[:star], ListValue(middle, len(m.loops)), *items[len(items) - after :]]
+    if len(items) != len(names):
+        raise_in_kernel(m, target, f"cannot unpack {len(items)} values into {len(names)} names")
+    for name, item in zip(names, items, strict=True):
+        bind(m, name, item)
+
+
+def raise_in_kernel(m: Machine, node: ast.AST, message: str) -> None:
+    """The kernel raises here with these arguments.
+
+    Raises:
+        KernelRaises: always.
+    """
+    m.find("A001", message, node)
+    m.unknown(message)
+    raise KernelRaises(message)
+
+
+def _assign_item(
+    m: Machine, target: ast.Subscript, value: Value, source: ast.expr | None
+) -> None:
+    owner = m.eval(target.value)
+    if isinstance(owner, View | Blocks):
+        try:
+            parts = index_parts(m, target.slice)
+            place = select(owner, parts) if isinstance(owner, View) else select_block(owner, parts)
+        except Undecided as why:
+            m.unknown(f"assignment to a tensor: {why}")
+            return
+        if isinstance(place, View):
+            assign_tile(m, target, place, value, source)
+        else:
+            m.unknown("assignment to several blocks at once")
+        return
+    if isinstance(owner, ListValue):
+        _assign_list_item(m, owner, m.eval(target.slice), value)
+    elif isinstance(owner, dict):
+        from accelopt_lsp.analysis.expressions import hashable
+
+        try:
+            m.journal.set_item(owner, hashable(m.eval(target.slice)), value)
+        except Undecided:
+            owner.clear()
+
+
+def _assign_list_item(m: Machine, owner: ListValue, index: Value, value: Value) -> None:
+    length = flat_length(owner.items)
+    whole = m.loops[-1] if len(m.loops) == owner.depth + 1 else None
+    from accelopt_lsp.analysis.affine import symbol
+
+    if whole is not None and whole.trips > 1 and index == symbol(whole):
+        if whole.low == 0 and whole.high == length:
+            m.journal.replace(owner.items, [Repeat(whole, 0, length, (value,))])
+            return
+    alone(m, owner.depth)
+    if isinstance(index, int) and -length <= index < length and length == len(owner.items):
+        items = list(owner.items)
+        items[index] = value
+        m.journal.replace(owner.items, items)
+    else:
+        m.journal.replace(owner.items, [Unknown("a list item was replaced")] * length)
+
+
+def assign_tile(
+    m: Machine, node: ast.AST, place: View, value: Value, source: ast.expr | None
+) -> None:
+    """``tile[...] = value``: in place for a call's result, a copy for another tile."""
+    unknown = find_unknown(value)
+    if unknown is not None:
+        m.unknown(f"assignment to a tensor: {unknown.reason}")
+        return
+    if isinstance(value, int | float):
+        fill(m, node, place, value)
+        return
+    if not isinstance(value, View):
+        m.unknown("assignment of something that is no tile")
+        return
+    if value.storage is place.storage and value.offset == place.offset:
+        return
+    record = fresh_record(m, value)
+    if record is not None and not isinstance(source, ast.Name | ast.Subscript | ast.Attribute):
+        write_into(m, record, place)
+        return
+    if value.storage.id in m.fresh and m.fresh[value.storage.id] == -1:
+        # The result of nl.loop_reduce accumulates where it is assigned.
+        del m.fresh[value.storage.id]
+        m.touch(place, written=True)
+        return
+    name = "src" if m.dialect is Dialect.LEGACY else "x"
+    if value.buffer is Buffer.HBM or place.buffer is Buffer.HBM:
+        call_api(m, node, "nisa.dma_copy", [], {"dst": place, "src": value})
+        return
+    copied = call_api(m, node, "nl.copy", [], {name: value})
+    record = fresh_record(m, copied)
+    if record is not None:
+        write_into(m, record, place)
+
+
+@executes(ast.AugAssign)
+def _augmented(m: Machine, node: ast.AugAssign) -> Signal | None:
+    current = m.eval(node.target)
+    value = m.eval(node.value)
+    if isinstance(current, View):
+        augment_tile(m, node, current, value)
+        return None
+    if isinstance(current, ListValue) and isinstance(node.op, ast.Add):
+        if isinstance(value, ListValue | tuple):
+            m.appended.append((current, len(current.items)))
+            items = value.items if isinstance(value, ListValue) else value
+            m.journal.replace(current.items, [*current.items, *items])
+            return None
+    bind(m, node.target, binary(m, node, node.op, current, value))
+    return None
+
+
+def augment_tile(m: Machine, node: ast.AugAssign, place: View, value: Value) -> None:
+    """``tile += value``: products add up in PSUM, everything else is computed into the tile."""
+    unknown = find_unknown(value)
+    if unknown is not None:
+        m.unknown(f"{ast.unparse(node.target)} changes in place: {unknown.reason}")
+        return
+    record = fresh_record(m, value)
+    adds = isinstance(node.op, ast.Add)
+    if adds and record is not None and place.buffer is Buffer.PSUM and ends_in_matmul(record):
+        write_into(m, record, place, accumulates=True)
+        return
+    name = _AUGMENTED.get(type(node.op))
+    if name is None:
+        m.unknown("this in-place operator on tensors is not analyzed")
+        return
+    record = fresh_record(m, call_api(m, node, name, [place, value], {}))
+    if record is not None:
+        write_into(m, record, place)
+
+
+@executes(ast.If)
+def _if(m: Machine, node: ast.If) -> Signal | None:
+    value = m.eval(node.test)
+    known = truth(m, value)
+    if known is None:
+        reason = value.reason if isinstance(value, Unknown) else "a value only the device knows"
+        m.unknown(f"condition not known: {reason}", node.lineno)
+        forget(m, [*node.body, *node.orelse], "it depends on a condition that is not known")
+        return None
+    return m.run(node.body if known else node.orelse)
+
+
+def forget(m: Machine, body: list[ast.stmt], reason: str) -> None:
+    """Names that a skipped body would have bound are unknown afterwards."""
+    for statement in body:
+        for child in ast.walk(statement):
+            if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store):
+                m.scope.assign(child.id, Unknown(reason))
+
+
+@executes(ast.Return)
+def _return(m: Machine, node: ast.Return) -> Signal | None:
+    return RETURN, None if node.value is None else m.eval(node.value)
+
+
+@executes(ast.Break)
+def _break(m: Machine, node: ast.Break) -> Signal | None:
+    return BREAK, None
+
+
+@executes(ast.Continue)
+def _continue(m: Machine, node: ast.Continue) -> Signal | None:
+    return CONTINUE, None
+
+
+@executes(ast.FunctionDef, ast.AsyncFunctionDef)
+def _function(m: Machine, node: ast.FunctionDef) -> Signal | None:
+    m.scope.assign(node.name, make_function(m, node.name, node))
+    return None
+
+
+@executes(ast.ClassDef)
+def _class(m: Machine, node: ast.ClassDef) -> Signal | None:
+    m.scope.assign(node.name, ClassValue(node.name, node, m.scope))
+    return None
+
+
+@executes(ast.Assert)
+def _assert(m: Machine, node: ast.Assert) -> Signal | None:
+    if truth(m, m.eval(node.test)) is False:
+        raise_in_kernel(m, node.test, f"assertion fails: {ast.unparse(node.test)}")
+    return None
+
+
+@executes(ast.Raise)
+def _raise(m: Machine, node: ast.Raise) -> Signal | None:
+    text = ast.unparse(node.exc) if node.exc is not None else "an exception"
+    raise_in_kernel(m, node, f"the kernel raises {text}")
+    return None
+
+
+@executes(ast.With, ast.AsyncWith)
+def _with(m: Machine, node: ast.With) -> Signal | None:
+    for item in node.items:
+        value = m.eval(item.context_expr)
+        if item.optional_vars is not None:
+            bind(m, item.optional_vars, value)
+    return m.run(node.body)
+
+
+@executes(ast.Try)
+def _try(m: Machine, node: ast.Try) -> Signal | None:
+    signal = m.run(node.body)
+    if signal is None:
+        signal = m.run(node.orelse)
+    return m.run(node.finalbody) or signal
+
+
+@executes(ast.Delete)
+def _delete(m: Machine, node: ast.Delete) -> Signal | None:
+    for target in node.targets:
+        if isinstance(target, ast.Name):
+            m.scope.remove(target.id)
+    return None
+
+
+__all__ = ["Ref", "assign_tile", "augment_tile", "bind", "forget"]

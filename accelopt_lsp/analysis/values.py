@@ -1,0 +1,495 @@
+"""What the interpreter computes with, besides Python's own numbers, strings and tuples."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Mapping
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from attrs import define, evolve, field, frozen
+
+from accelopt_lsp.analysis.affine import (
+    Affine,
+    Linear,
+    Undecided,
+    Var,
+    add,
+    bounds,
+    compare,
+    floordiv,
+    modulo,
+    scale,
+    subtract,
+    substitute,
+)
+from accelopt_lsp.nki.dtypes import DType
+from accelopt_lsp.nki.operands import Buffer, OperandType, row_major_strides
+
+if TYPE_CHECKING:
+    from accelopt_lsp.analysis.scope import Scope
+
+Value = Any
+
+
+@frozen(slots=True, eq=False)
+class Unknown:
+    """A value that analysis does not know, with the reason; it spreads through expressions.
+
+    ``number``: at least it is known to be a number, not a tensor.
+    """
+
+    reason: str
+    number: bool = False
+
+
+@frozen(slots=True)
+class Ref:
+    """A module or public name by its canonical path, such as ``nl`` or ``nisa.exp``."""
+
+    path: str
+
+    @property
+    def last(self) -> str:
+        return self.path.rpartition(".")[2]
+
+
+@frozen(slots=True)
+class ParDim:
+    """``nl.par_dim(size)``: marks the partition dimension in a legacy shape."""
+
+    size: int
+
+
+@frozen(slots=True, eq=False)
+class HostArray:
+    """A NumPy array on the host: shape and type, no contents."""
+
+    shape: tuple[int, ...]
+    dtype: DType | None
+
+
+@define(slots=True, eq=False)
+class Function:
+    """A function or lambda of the file, with the scope it closes over."""
+
+    name: str
+    node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+    scope: Scope
+    defaults: list[Value] = field(factory=list)
+    keyword_defaults: dict[str, Value] = field(factory=dict)
+
+
+@define(slots=True, eq=False)
+class ClassValue:
+    """A class of the file."""
+
+    name: str
+    node: ast.ClassDef
+    scope: Scope
+
+
+@define(slots=True, eq=False)
+class Instance:
+    """An object of a class of the file."""
+
+    cls: ClassValue
+    fields: dict[str, Value] = field(factory=dict)
+
+
+@frozen(slots=True, eq=False)
+class Method:
+    """An attribute of a value that is called: ``tile.broadcast_to``."""
+
+    owner: Value
+    name: str
+
+
+@frozen(slots=True, eq=False)
+class Range:
+    """``range(...)`` or a loop of ``nki.language``."""
+
+    start: Linear
+    stop: Linear
+    step: int
+    kind: str = "range"
+
+    def length(self) -> int:
+        """Number of iterations.
+
+        Raises:
+            NeedSplit, Undecided: it depends on an outer loop.
+        """
+        span = subtract(self.stop, self.start)
+        if isinstance(span, int):
+            return max(0, -(-span // self.step))
+        count = floordiv(add(span, self.step - 1 if self.step > 0 else self.step + 1), self.step)
+        if isinstance(count, int):
+            return max(0, count)
+        # A changing number of iterations: take each outer iteration alone.
+        from accelopt_lsp.analysis.affine import split
+
+        raise split(count.terms, f"the number of iterations is {count}")
+
+
+@frozen(slots=True, eq=False)
+class IndexArray:
+    """``nl.arange`` and what is computed from it: ``base + sum(coefficient * position)``.
+
+    Attributes:
+        shape: sizes of its axes.
+        coefficients: by axis.
+        base: value at position 0.
+    """
+
+    shape: tuple[int, ...]
+    coefficients: tuple[int, ...]
+    base: Linear
+
+    def bounds(self) -> tuple[int, int]:
+        low, high = bounds(self.base)
+        for size, coefficient in zip(self.shape, self.coefficients, strict=True):
+            reach = coefficient * (size - 1)
+            low, high = low + min(reach, 0), high + max(reach, 0)
+        return low, high
+
+
+@frozen(slots=True, eq=False)
+class Mask:
+    """Conjunction of ``expression >= 0`` over index arrays; None marks one not understood."""
+
+    terms: tuple[IndexArray | None, ...]
+
+
+@frozen(slots=True, eq=False)
+class Grid:
+    """``nl.mgrid[a:b, c:d]``: unpacks into index arrays, which ``.p``, ``.x``, ``.y`` name."""
+
+    axes: tuple[IndexArray, ...]
+
+
+@define(slots=True, eq=False)
+class Storage:
+    """Memory behind tensors: a parameter, an output, an on-chip allocation.
+
+    Attributes:
+        id: unique within one run.
+        name: variable, for people.
+        buffer: memory.
+        shape: all dimensions, block dimensions included.
+        blocks: how many leading dimensions are block dimensions (legacy).
+        dtype: element type.
+        line: where it was created.
+        loops: loop variables that were open then.
+        kind: ``input``, ``tensor`` or ``temporary``.
+        root: storage that this one is a reshaped view of, or itself.
+    """
+
+    id: int
+    name: str
+    buffer: Buffer
+    shape: tuple[int, ...]
+    blocks: int
+    dtype: DType
+    line: int
+    loops: tuple[Var, ...]
+    kind: str
+    root: Storage | None = None
+
+    @property
+    def base(self) -> Storage:
+        return self if self.root is None else self.root
+
+    @property
+    def tile_shape(self) -> tuple[int, ...]:
+        """Shape of one block."""
+        return self.shape[self.blocks :]
+
+    @property
+    def block_count(self) -> int:
+        return prod(self.shape[: self.blocks])
+
+    @property
+    def row(self) -> int:
+        """Elements per partition (per row in HBM) of one block."""
+        return prod(self.tile_shape[1:])
+
+    @property
+    def partition_bytes(self) -> int:
+        """Bytes per partition of one block."""
+        return prod(self.tile_shape[1:]) * self.dtype.nbytes
+
+    @property
+    def nbytes(self) -> int:
+        return prod(self.shape) * self.dtype.nbytes
+
+
+@frozen(slots=True, eq=False)
+class Fault:
+    """Index forms of a view, kept while at least one of them leaves its dimension.
+
+    ``terms``: (dimension, size, offset, strides along the view's axes).
+    """
+
+    terms: tuple[tuple[int, int, Linear, tuple[int, ...]], ...]
+
+    def narrowed(self, axis: int, low: int) -> Fault:
+        """The same after an axis lost its first ``low`` positions."""
+        return Fault(
+            tuple((d, n, add(o, s[axis] * low), s) for d, n, o, s in self.terms)
+        )
+
+    def describe(self, shape: tuple[int, ...]) -> str:
+        """The first index that is sure to leave its dimension, or an empty string."""
+        for dim, size, offset, strides in self.terms:
+            low, high = bounds(offset)
+            for step, count in zip(strides, shape, strict=True):
+                reach = step * (count - 1)
+                low, high = low + min(reach, 0), high + max(reach, 0)
+            if low < 0 or high >= size:
+                return f"index {low} to {high} leaves dimension {dim} of size {size}"
+        return ""
+
+
+@frozen(slots=True, eq=False)
+class View:
+    """A tensor, or part of one: strides and an offset into an allocation.
+
+    Attributes:
+        storage: what it looks at.
+        shape: sizes; on chip, dimension 0 is the partition dimension.
+        strides: in elements of the allocation (of one block of it).
+        offset: in elements of the allocation (of one block of it).
+        dtype: element type.
+        block: index of the block, for storages with block dimensions.
+        fault: why an unmasked use would be out of bounds.
+    """
+
+    storage: Storage
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: Linear
+    dtype: DType
+    block: tuple[Linear, ...] = ()
+    fault: Fault | None = None
+
+    @classmethod
+    def whole(cls, storage: Storage, block: tuple[Linear, ...] = ()) -> View:
+        shape = storage.tile_shape
+        return cls(storage, shape, row_major_strides(shape), 0, storage.dtype, block)
+
+    @property
+    def buffer(self) -> Buffer:
+        return self.storage.buffer
+
+    @property
+    def on_chip(self) -> bool:
+        return self.storage.buffer.on_chip
+
+    @property
+    def is_whole(self) -> bool:
+        return self.offset == 0 and prod(self.shape) == prod(self.storage.tile_shape)
+
+    def operand(self) -> OperandType:
+        """Descriptor of this tensor for lowering; strides of size-1 dimensions do not matter."""
+        layout = self.strides
+        start = 0
+        if self.on_chip:
+            layout = (0, *layout[1:])
+            start = max(0, bounds(self.offset)[0] // max(self.storage.row, 1))
+        return OperandType(self.shape, self.dtype, self.buffer, layout, start)
+
+    def narrowed(self, axis: int, low: int, high: int) -> View:
+        """Positions ``low`` to ``high`` of one axis."""
+        shape = (*self.shape[:axis], high - low, *self.shape[axis + 1 :])
+        fault = self.fault.narrowed(axis, low) if self.fault is not None else None
+        offset = add(self.offset, self.strides[axis] * low)
+        return evolve(self, shape=shape, offset=offset, fault=fault)
+
+    def describe(self) -> str:
+        return f"{self.dtype.short}[{','.join(map(str, self.shape))}] in {self.buffer.upper()}"
+
+
+@frozen(slots=True, eq=False)
+class Blocks:
+    """A legacy tensor with block dimensions, of which some indices are still to come."""
+
+    storage: Storage
+    prefix: tuple[Linear, ...] = ()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.storage.shape[len(self.prefix) :]
+
+
+@frozen(slots=True)
+class DynamicSlice:
+    """``nl.ds(start, size)``."""
+
+    start: Linear
+    size: int
+
+
+@frozen(slots=True, eq=False)
+class Repeat:
+    """Items that a loop appended to a list: ``items`` once per iteration of ``var``."""
+
+    var: Var
+    low: int
+    high: int
+    items: tuple[Value, ...]
+
+    def __len__(self) -> int:
+        return (self.high - self.low) * flat_length(self.items)
+
+
+@define(slots=True, eq=False)
+class ListValue:
+    """A Python list; runs of items that a loop appended stay symbolic.
+
+    ``depth``: number of loops that were open when it was created.
+    """
+
+    items: list[Value] = field(factory=list)
+    depth: int = 0
+
+
+def flat_length(items: tuple[Value, ...] | list[Value]) -> int:
+    """Number of elements, runs included."""
+    return sum(len(i) if isinstance(i, Repeat) else 1 for i in items)
+
+
+def list_item(items: tuple[Value, ...] | list[Value], index: Linear) -> Value:
+    """Element at an index, which may depend on loop variables.
+
+    Raises:
+        IndexError: out of range.
+        NeedSplit, Undecided: which element it is depends on the iteration.
+    """
+    length = flat_length(items)
+    low, high = bounds(index)
+    if low < 0 and high < 0:
+        return list_item(items, add(index, length))
+    if low < 0 or high >= length:
+        if isinstance(index, int):
+            raise IndexError(f"index {index} of a list with {length} elements")
+        raise Undecided(f"index {index} may leave a list of {length} elements")
+    position = 0
+    for item in items:
+        size = len(item) if isinstance(item, Repeat) else 1
+        if position <= low and high < position + size:
+            if not isinstance(item, Repeat):
+                return item
+            return _repeat_item(item, subtract(index, position))
+        position += size
+    # The index crosses runs: find the first border and take the sides apart.
+    border = 0
+    for item in items:
+        border += len(item) if isinstance(item, Repeat) else 1
+        if low < border <= high:
+            compare("<", index, border)
+    raise Undecided(f"index {index} reaches over several runs of a list")
+
+
+def _repeat_item(run: Repeat, offset: Linear) -> Value:
+    each = flat_length(run.items)
+    if each == 1:
+        iteration = add(offset, run.low)
+        inner: Linear = 0
+    else:
+        iteration = add(floordiv(offset, each), run.low)
+        inner = modulo(offset, each)
+    return replace_var(list_item(run.items, inner), run.var, iteration)
+
+
+def replace_var(value: Value, var: Var, replacement: Linear) -> Value:
+    """A value with a loop variable replaced."""
+    if isinstance(value, Affine):
+        return substitute(value, var, replacement)
+    if isinstance(value, View):
+        offset = substitute(value.offset, var, replacement)
+        block = tuple(substitute(b, var, replacement) for b in value.block)
+        if offset == value.offset and block == value.block:
+            return value
+        return evolve(value, offset=offset, block=block, fault=None)
+    if isinstance(value, Blocks):
+        return Blocks(
+            value.storage, tuple(substitute(b, var, replacement) for b in value.prefix)
+        )
+    if isinstance(value, IndexArray):
+        return evolve(value, base=substitute(value.base, var, replacement))
+    if isinstance(value, tuple):
+        return tuple(replace_var(v, var, replacement) for v in value)
+    if isinstance(value, ListValue):
+        return ListValue([replace_var(v, var, replacement) for v in value.items])
+    if isinstance(value, Repeat):
+        return evolve(value, items=tuple(replace_var(v, var, replacement) for v in value.items))
+    return value
+
+
+def combine(
+    a: IndexArray | Linear, b: IndexArray | Linear, operation: Callable[[Linear, Linear], Linear]
+) -> IndexArray:
+    """Broadcasting sum or difference of index arrays.
+
+    Raises:
+        Undecided: the shapes do not broadcast.
+    """
+    left = a if isinstance(a, IndexArray) else IndexArray((), (), a)
+    right = b if isinstance(b, IndexArray) else IndexArray((), (), b)
+    rank = max(len(left.shape), len(right.shape))
+    shape, coefficients = [], []
+    for (n, c), (m, d) in zip(_padded(left, rank), _padded(right, rank), strict=True):
+        if n != m and 1 not in (n, m):
+            raise Undecided(f"index arrays of {n} and {m} do not broadcast")
+        shape.append(max(n, m))
+        total = operation(c if n > 1 else 0, d if m > 1 else 0)
+        coefficients.append(total if isinstance(total, int) else 0)
+    return IndexArray(tuple(shape), tuple(coefficients), operation(left.base, right.base))
+
+
+def _padded(array: IndexArray, rank: int) -> list[tuple[int, int]]:
+    missing = rank - len(array.shape)
+    return [(1, 0)] * missing + list(zip(array.shape, array.coefficients, strict=True))
+
+
+def scaled(array: IndexArray, factor: int) -> IndexArray:
+    """An index array times a number."""
+    return IndexArray(
+        array.shape, tuple(c * factor for c in array.coefficients), scale(array.base, factor)
+    )
+
+
+def find_unknown(value: Value) -> Unknown | None:
+    """The first unknown in a value or in what it contains."""
+    if isinstance(value, Unknown):
+        return value
+    children: Iterator[Value] | Mapping[Any, Value] | tuple[Value, ...] | list[Value] = ()
+    if isinstance(value, tuple):
+        children = value
+    elif isinstance(value, ListValue):
+        children = value.items
+    elif isinstance(value, Repeat):
+        children = value.items
+    for child in children:
+        found = find_unknown(child)
+        if found is not None:
+            return found
+    return None
+
+
+def type_signature(value: Value) -> Any:
+    """What a value is like, apart from identity: to see whether a loop has settled."""
+    if isinstance(value, View):
+        return ("view", value.operand(), value.storage.kind == "input")
+    if isinstance(value, tuple):
+        return ("tuple", tuple(type_signature(v) for v in value))
+    if isinstance(value, ListValue):
+        return ("list", id(value))
+    if isinstance(value, Affine):
+        return ("affine", value)
+    if isinstance(value, bool | int | float | str | None | DType | Ref):
+        return ("plain", type(value).__name__, value)
+    if isinstance(value, Unknown):
+        return ("unknown",)
+    return ("object", id(value))
