@@ -60,6 +60,7 @@ lint: $(VENV)/.dev $(EXTENSION)/node_modules/.installed
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	cd $(EXTENSION) && npm run --silent lint
+	cd $(EXTENSION) && node --test --test-reporter=dot test/*.test.mjs
 
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .

@@ -34,10 +34,14 @@ const RESTART = 'Restart Server';
 class Crashes implements ErrorHandler {
   private readonly times: number[] = [];
 
-  constructor(private readonly givenUp: () => void) {}
+  constructor(
+    private readonly log: vscode.LogOutputChannel,
+    private readonly givenUp: () => void,
+  ) {}
 
-  error(): { action: ErrorAction } {
-    return { action: ErrorAction.Continue };
+  error(error: Error): { action: ErrorAction; handled: boolean } {
+    this.log.warn(`Connection to the language server: ${error.message}`);
+    return { action: ErrorAction.Continue, handled: true };
   }
 
   closed(): { action: CloseAction; handled: boolean } {
@@ -171,7 +175,7 @@ export class Session implements vscode.Disposable {
         trusted: vscode.workspace.isTrusted,
         settings: vscode.workspace.getConfiguration('accelopt'),
       },
-      errorHandler: new Crashes(() => {
+      errorHandler: new Crashes(this.log, () => {
         this.status.set('stopped');
         void this.explainFailure('AccelOpt: the language server keeps stopping; it stays off.');
       }),
