@@ -11,7 +11,7 @@ import asyncio
 import random
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
@@ -295,6 +295,7 @@ class _LineShares:
             if total:
                 self._by_line[line.line] = self._by_line.get(line.line, 0.0) + cost / total
         self._ends: dict[int, int] = {}
+        self._nests: list[tuple[int, int]] = []
         try:
             nodes = list(ast.walk(ast.parse(source)))
         except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -303,11 +304,20 @@ class _LineShares:
             if isinstance(node, ast.stmt) and node.end_lineno is not None:
                 known = self._ends.get(node.lineno, node.lineno)
                 self._ends[node.lineno] = max(known, node.end_lineno)
+                if isinstance(node, ast.For | ast.While):
+                    self._nests.append((node.lineno, node.end_lineno))
 
     def of(self, line: int) -> float:
         """Share from 0 to 1 of the statement that begins on ``line``."""
-        end = self._ends.get(line, line)
-        return sum(share for at, share in self._by_line.items() if line <= at <= end)
+        return self._between(line, self._ends.get(line, line))
+
+    def of_nest(self, line: int) -> float:
+        """Share of the outermost loop around ``line``; 0 if there is none."""
+        around = [(first, last) for first, last in self._nests if first <= line <= last]
+        return self._between(*min(around)) if around else 0.0
+
+    def _between(self, first: int, last: int) -> float:
+        return sum(share for at, share in self._by_line.items() if first <= at <= last)
 
 
 def _score(
@@ -322,7 +332,7 @@ def _score(
     score = 0.0
     if profile.bound is not None and profile.bound.value in bottlenecks:
         score += 1.0 - 0.1 * bottlenecks.index(profile.bound.value)
-    score += 0.6 * shares.of(site.line)
+    score += 0.4 * shares.of(site.line) + 0.2 * shares.of_nest(site.line)
     score -= 0.15 * site.rank
     for experience in experiences:
         if experience.rewrite != rewrite.name:
@@ -355,9 +365,11 @@ def _as_plan(
     reasons = [site.benefit] if site.benefit else []
     if profile.bound is not None:
         reasons.append(f"the kernel is bound by {profile.bound.value}")
-    share = shares.of(site.line)
-    if share:
+    share, nest = shares.of(site.line), shares.of_nest(site.line)
+    if share >= 0.005:
         reasons.append(f"line {site.line} takes {share:.0%} of the time")
+    elif nest >= 0.005:
+        reasons.append(f"the loops around line {site.line} take {nest:.0%} of the time")
     drawn = tuple(e.id for e in experiences if e.rewrite == rewrite.name)
     if drawn:
         reasons.append(f"{len(drawn)} experience(s) with this strategy")
@@ -389,7 +401,9 @@ def _size(plan: Plan) -> int:
 def _size_of(parameters: object) -> int:
     """Product of all positive integers among the parameters: how much a block holds."""
     product = 1
-    values = list(parameters.values()) if isinstance(parameters, dict) else []
+    values = []
+    if isinstance(parameters, Mapping):
+        values = [value for name, value in parameters.items() if "line" not in name]
     while values:
         value = values.pop()
         if isinstance(value, bool):

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import difflib
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from attrs import evolve, field, frozen
+from attrs import evolve
 
 from accelopt_lsp import __version__
-from accelopt_lsp.agents.codec import CodecError, plan_to_json
+from accelopt_lsp.agents.codec import CodecError
 from accelopt_lsp.agents.database import DatabaseProblem
 from accelopt_lsp.agents.evaluate import Evaluator
 from accelopt_lsp.agents.gates import Gates
@@ -21,168 +20,30 @@ from accelopt_lsp.agents.learning import Lessons, flush_pending
 from accelopt_lsp.agents.memory import OptimizationMemory
 from accelopt_lsp.agents.normalise import function_text
 from accelopt_lsp.agents.offline import offline_roles, tags_of
-from accelopt_lsp.agents.roles import Candidate, Experience, Plan, Problem, Roles, Usage
+from accelopt_lsp.agents.roles import Candidate, Experience, Problem, Roles
 from accelopt_lsp.agents.search import BeamSearch, SearchEvent, SearchResult, SearchSettings
 from accelopt_lsp.agents.store import RunRecord, RunStore, UnknownRun, new_run_id
-from accelopt_lsp.nki.profile import SCHEMA_VERSION, Profile
+from accelopt_lsp.nki.profile import Profile
 from accelopt_lsp.nki.targets import get_target
 from accelopt_lsp.profiler.base import Failure, Job, Profiler
-from accelopt_lsp.workbench.profile import failure_json, get_profiler, job_for
-from accelopt_lsp.workbench.requests import (
-    KernelRequest,
-    RequestError,
-    ResolvedKernel,
-    resolve_kernel,
-)
+from accelopt_lsp.workbench.optimization import OptimizeReport, OptimizeRequest, Strategy
+from accelopt_lsp.workbench.profile import get_profiler, job_for
+from accelopt_lsp.workbench.recheck import recheck, refit, stale
+from accelopt_lsp.workbench.requests import RequestError, ResolvedKernel, resolve_kernel
+
+__all__ = [
+    "OptimizeReport",
+    "OptimizeRequest",
+    "Strategy",
+    "optimize_kernel",
+    "recheck",
+    "refit",
+    "stale",
+]
 
 Listener = Callable[[SearchEvent], Any]
 UNCERTAIN_BELOW = 1.05
 """Compiler choices that no source shows move latencies by about this much."""
-
-
-@frozen(slots=True)
-class OptimizeRequest:
-    """What to optimize, and how.
-
-    Attributes:
-        kernel: which kernel, with what.
-        search: every choice of the search.
-        agents: ``offline``; further implementations come with their own settings.
-        backend: what runs attempts.
-        read_paths: further folders that kernels may read.
-        use_memory: draw on the optimization memory and add to it.
-        resume: id of a run to go on with; kernel and settings are then the run's.
-        data_dir: folder of run store and memory; None takes the user's.
-    """
-
-    kernel: KernelRequest
-    search: SearchSettings = SearchSettings()
-    agents: str = "offline"
-    backend: str = "simulator"
-    read_paths: tuple[Path, ...] = ()
-    use_memory: bool = True
-    resume: str | None = None
-    data_dir: Path | None = None
-
-
-@frozen(slots=True)
-class Strategy:
-    """One step from the baseline to the result, with its evidence.
-
-    Attributes:
-        plan: what was done and why.
-        before_ms, after_ms: latency before and after the step.
-        experiences: experiences that the plan drew on.
-    """
-
-    plan: Plan
-    before_ms: float
-    after_ms: float
-    experiences: tuple[Experience, ...] = ()
-
-    @property
-    def speedup(self) -> float:
-        return self.before_ms / self.after_ms
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            **plan_to_json(self.plan),
-            "latency_before_ms": self.before_ms,
-            "latency_after_ms": self.after_ms,
-            "speedup": self.speedup,
-            "experiences": [
-                {"id": e.id, "title": e.title, "wins": e.wins, "losses": e.losses}
-                for e in self.experiences
-            ],
-        }
-
-
-@frozen(slots=True)
-class OptimizeReport:
-    """What came of it.
-
-    Attributes:
-        run: id in the run store; None if there is no store.
-        kernel: what was optimized.
-        baseline: its profile; None if it could not be run.
-        best: profile of the result; the baseline's if nothing better was found.
-        new_text: the file with the faster kernel; None if nothing better was found.
-        correct: the result's outputs equal the reference's on all seeds; None if unchecked.
-        strategies: the steps that led to it.
-        evaluations: kernels profiled or verified, those that a resumed run found included.
-        usage: calls, tokens and dollars of all roles.
-        stopped: why the search ended.
-        notes: remarks for people.
-        failure: why the baseline could not be run.
-    """
-
-    run: str | None
-    kernel: ResolvedKernel
-    baseline: Profile | None
-    best: Profile | None
-    new_text: str | None
-    correct: bool | None
-    strategies: tuple[Strategy, ...] = ()
-    evaluations: int = 0
-    usage: Usage = Usage()
-    stopped: str = ""
-    notes: tuple[str, ...] = ()
-    failure: Failure | None = field(default=None)
-
-    @property
-    def improved(self) -> bool:
-        return self.new_text is not None
-
-    @property
-    def speedup(self) -> float | None:
-        """Latency before over latency after; None if either is unknown."""
-        if self.baseline is None or self.best is None:
-            return None
-        before, after = self.baseline.latency_ms, self.best.latency_ms
-        return None if before is None or not after else before / after
-
-    @property
-    def diff(self) -> str:
-        """Unified diff; empty if nothing changed."""
-        if self.new_text is None:
-            return ""
-        return unified_diff(self.kernel.text, self.new_text, self.kernel.path)
-
-    def to_json(self) -> dict[str, Any]:
-        """The object of ``accelopt optimize --json``."""
-        if self.failure is not None:
-            return {**failure_json(self.failure, self.kernel), "run": self.run}
-        return {
-            "schema_version": SCHEMA_VERSION,
-            "run": self.run,
-            "kernel": self.kernel.source.qualname,
-            "target": self.kernel.target,
-            "baseline": self.baseline.to_json() if self.baseline else None,
-            "best": self.best.to_json() if self.best else None,
-            "speedup": self.speedup,
-            "improved": self.improved,
-            "correct": self.correct,
-            "diff": self.diff,
-            "evaluations": self.evaluations,
-            "strategies": [s.to_json() for s in self.strategies],
-            "tokens": self.usage.tokens,
-            "cost_usd": self.usage.cost_usd,
-            "stopped": self.stopped,
-            "notes": list(self.notes),
-        }
-
-
-def unified_diff(before: str, after: str, path: Path) -> str:
-    """A unified diff that ``patch -p1`` and ``git apply`` take."""
-    lines = difflib.unified_diff(
-        before.splitlines(keepends=True),
-        after.splitlines(keepends=True),
-        f"a/{path.name}",
-        f"b/{path.name}",
-    )
-    return "".join(
-        line if line.endswith("\n") else line + "\n\\ No newline at end of file\n" for line in lines
-    )
 
 
 def roles_for(agents: str) -> Roles:
@@ -465,7 +326,8 @@ class _Session:
         initial: Sequence[Experience] = (),
         failure: Failure | None = None,
     ) -> OptimizeReport:
-        best, new_text, strategies = baseline, None, ()
+        best, new_text = baseline, None
+        strategies: tuple[Strategy, ...] = ()
         correct = baseline.correct if baseline else None
         if result is not None and result.verified:
             best, new_text, correct = result.best.profile, result.best.source, True
@@ -529,102 +391,3 @@ def _document(kernel: ResolvedKernel) -> Any:
     from accelopt_lsp.analysis.syntax import Document
 
     return Document.parse(kernel.text)
-
-
-# -- a text that changed meanwhile -----------------------------------------------------
-
-
-def stale(report: OptimizeReport, current_text: str) -> bool:
-    """Whether the file changed since the run began, so that the result needs a re-check."""
-    return current_text != report.kernel.text
-
-
-def refit(report: OptimizeReport, current_text: str) -> str | None:
-    """The result carried over to a text that changed outside the kernel.
-
-    None if the kernel itself changed, if the result changes other parts of the file as well,
-    or if there is no result. What comes out is not verified; see :func:`recheck`.
-    """
-    if report.new_text is None:
-        return None
-    if not stale(report, current_text):
-        return report.new_text
-    name = report.kernel.source.qualname
-    old, new = (function_text(t, name) for t in (report.kernel.text, report.new_text))
-    if report.kernel.text.count(old) != 1 or current_text.count(old) != 1:
-        return None
-    if report.kernel.text.replace(old, new) != report.new_text:
-        return None
-    return current_text.replace(old, new)
-
-
-async def recheck(
-    report: OptimizeReport,
-    current_text: str,
-    *,
-    profiler: Profiler | None = None,
-    backend: str = "simulator",
-) -> OptimizeReport | None:
-    """The result for the current text, verified again; None if it no longer holds.
-
-    Both versions are profiled anew where the text changed, since a constant outside the kernel
-    may have changed with it.
-    """
-    if not stale(report, current_text):
-        return report
-    text = refit(report, current_text)
-    if text is None:
-        return None
-    chosen = profiler or get_profiler(backend)
-    request = KernelRequest(
-        path=report.kernel.path,
-        text=current_text,
-        function=report.kernel.source.qualname,
-        arguments=_given(report.kernel),
-        target=report.kernel.target,
-        reference=report.kernel.reference,
-        grid=report.kernel.arguments.grid,
-        settings=report.kernel.settings,
-    )
-    kernel = resolve_kernel(request)
-    job = job_for(kernel)
-    before = await chosen.profile(job)
-    after = await chosen.profile(
-        evolve(job, source=text, seeds=(0,), baseline=None if kernel.reference else current_text)
-    )
-    if not isinstance(before, Profile) or not isinstance(after, Profile):
-        return None
-    if after.correct is not True or before.latency_ms is None or after.latency_ms is None:
-        return None
-    if after.latency_ms >= before.latency_ms:
-        return None
-    note = "the file changed during the run; the result was verified again on one seed"
-    return evolve(
-        report,
-        kernel=kernel,
-        baseline=before,
-        best=after,
-        new_text=text,
-        notes=(*report.notes, note),
-    )
-
-
-def _given(kernel: ResolvedKernel) -> Mapping[str, Any]:
-    """Arguments that callers gave, which win over what the text says."""
-    origins = kernel.arguments.origins
-    return {
-        name: spec
-        for name, spec in kernel.arguments.values.items()
-        if origins.get(name, "").startswith(("--arg", "caller", "override"))
-    }
-
-
-__all__ = [
-    "OptimizeReport",
-    "OptimizeRequest",
-    "Strategy",
-    "optimize_kernel",
-    "recheck",
-    "refit",
-    "stale",
-]

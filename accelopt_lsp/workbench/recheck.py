@@ -1,0 +1,100 @@
+"""A result whose file changed while the search ran: carry it over, and verify it again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import evolve
+
+from accelopt_lsp.agents.normalise import function_text
+from accelopt_lsp.nki.profile import Profile
+from accelopt_lsp.profiler.base import Profiler
+from accelopt_lsp.workbench.optimization import OptimizeReport
+from accelopt_lsp.workbench.profile import get_profiler, job_for
+from accelopt_lsp.workbench.requests import KernelRequest, ResolvedKernel, resolve_kernel
+
+
+def stale(report: OptimizeReport, current_text: str) -> bool:
+    """Whether the file changed since the run began, so that the result needs a re-check."""
+    return current_text != report.kernel.text
+
+
+def refit(report: OptimizeReport, current_text: str) -> str | None:
+    """The result carried over to a text that changed outside the kernel.
+
+    None if the kernel itself changed, if the result changes other parts of the file as well,
+    or if there is no result. What comes out is not verified; see :func:`recheck`.
+    """
+    if report.new_text is None:
+        return None
+    if not stale(report, current_text):
+        return report.new_text
+    name = report.kernel.source.qualname
+    old, new = (function_text(t, name) for t in (report.kernel.text, report.new_text))
+    if report.kernel.text.count(old) != 1 or current_text.count(old) != 1:
+        return None
+    if report.kernel.text.replace(old, new) != report.new_text:
+        return None
+    return current_text.replace(old, new)
+
+
+async def recheck(
+    report: OptimizeReport,
+    current_text: str,
+    *,
+    profiler: Profiler | None = None,
+    backend: str = "simulator",
+) -> OptimizeReport | None:
+    """The result for the current text, verified again; None if it no longer holds.
+
+    Both versions are profiled anew where the text changed, since a constant outside the kernel
+    may have changed with it.
+    """
+    if not stale(report, current_text):
+        return report
+    text = refit(report, current_text)
+    if text is None:
+        return None
+    chosen = profiler or get_profiler(backend)
+    request = KernelRequest(
+        path=report.kernel.path,
+        text=current_text,
+        function=report.kernel.source.qualname,
+        arguments=_given(report.kernel),
+        target=report.kernel.target,
+        reference=report.kernel.reference,
+        grid=report.kernel.arguments.grid,
+        settings=report.kernel.settings,
+    )
+    kernel = resolve_kernel(request)
+    job = job_for(kernel)
+    before = await chosen.profile(job)
+    after = await chosen.profile(
+        evolve(job, source=text, seeds=(0,), baseline=None if kernel.reference else current_text)
+    )
+    if not isinstance(before, Profile) or not isinstance(after, Profile):
+        return None
+    if after.correct is not True or before.latency_ms is None or after.latency_ms is None:
+        return None
+    if after.latency_ms >= before.latency_ms:
+        return None
+    note = "the file changed during the run; the result was verified again on one seed"
+    return evolve(
+        report,
+        kernel=kernel,
+        baseline=before,
+        best=after,
+        new_text=text,
+        notes=(*report.notes, note),
+    )
+
+
+def _given(kernel: ResolvedKernel) -> Mapping[str, Any]:
+    """Arguments that callers gave, which win over what the text says."""
+    origins = kernel.arguments.origins
+    return {
+        name: spec
+        for name, spec in kernel.arguments.values.items()
+        if origins.get(name, "").startswith(("--arg", "caller", "override"))
+    }
