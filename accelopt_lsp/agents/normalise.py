@@ -83,6 +83,20 @@ def function_text(text: str, function: str) -> str:
     return text if node is None else (node.text or b"").decode("utf-8", "replace")
 
 
+def around_function(text: str, function: str) -> tuple[str, str, str] | None:
+    """The text before a function, the function with its decorators, and the text after it.
+
+    None if there is no such function.
+    """
+    node = _find(text, function)
+    if node is None:
+        return None
+    data = text.encode("utf-8", "surrogatepass")
+    parts = data[: node.start_byte], data[node.start_byte : node.end_byte], data[node.end_byte :]
+    before, inside, after = (part.decode("utf-8", "surrogatepass") for part in parts)
+    return before, inside, after
+
+
 def loop_depth(text: str, function: str) -> int:
     """Depth of the deepest loop nest of a function."""
     start = _find(text, function)

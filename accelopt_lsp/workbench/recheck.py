@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import evolve
 
-from accelopt_lsp.agents.normalise import function_text
+from accelopt_lsp.agents.normalise import around_function
 from accelopt_lsp.nki.profile import Profile
 from accelopt_lsp.profiler.base import Profiler
 from accelopt_lsp.workbench.optimization import OptimizeReport
@@ -31,12 +31,15 @@ def refit(report: OptimizeReport, current_text: str) -> str | None:
     if not stale(report, current_text):
         return report.new_text
     name = report.kernel.source.qualname
-    old, new = (function_text(t, name) for t in (report.kernel.text, report.new_text))
-    if report.kernel.text.count(old) != 1 or current_text.count(old) != 1:
+    old = around_function(report.kernel.text, name)
+    new = around_function(report.new_text, name)
+    current = around_function(current_text, name)
+    if old is None or new is None or current is None:
         return None
-    if report.kernel.text.replace(old, new) != report.new_text:
+    before, kernel, after = current
+    if kernel != old[1] or (old[0], old[2]) != (new[0], new[2]):
         return None
-    return current_text.replace(old, new)
+    return before + new[1] + after
 
 
 async def recheck(
@@ -96,5 +99,5 @@ def _given(kernel: ResolvedKernel) -> Mapping[str, Any]:
     return {
         name: spec
         for name, spec in kernel.arguments.values.items()
-        if origins.get(name, "").startswith(("--arg", "caller", "override"))
+        if origins.get(name) == "given"
     }
