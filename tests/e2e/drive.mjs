@@ -4,6 +4,7 @@ import { execFileSync } from 'node:child_process';
 import { Editor } from './editor.mjs';
 
 const FILE = 'scale_rows.py';
+const READY = '.statusbar-item[aria-label*="AccelOpt: ready"]';
 /** Processes that exist only while a job runs. */
 const JOB = /accelopt_lsp\.(server\.job_process|profiler\.simulator\.child)/;
 const { PORT, SERVER, STATE, SHOTS, PYTHON } = process.env;
@@ -32,8 +33,27 @@ async function missingServer() {
   assert.ok(buttons.some((text) => /install/i.test(text)), `no way to install: ${buttons}`);
   await vscode.shot('missing');
   vscode.configure({ 'accelopt.python': PYTHON });
-  await vscode.page.locator('.statusbar-item[aria-label*="AccelOpt: ready"]').waitFor();
+  await vscode.page.locator(READY).waitFor();
   await vscode.clearToasts();
+}
+
+/** In a folder that is not trusted nothing can be run, until the user trusts it. */
+async function restricted() {
+  const { page } = vscode;
+  await vscode.statusItem('Restricted Mode').waitFor();
+  await vscode.palette('AccelOpt:');
+  const commands = page.locator('.quick-input-list .monaco-list-row');
+  await commands.filter({ hasText: 'Restart Server' }).first().waitFor();
+  assert.equal(await commands.filter({ hasText: 'Optimize Kernel' }).count(), 0);
+  await vscode.shot('restricted');
+  await page.keyboard.press('Escape');
+  await vscode.command('Workspaces: Manage Workspace Trust');
+  const trust = page.locator('.workspace-trust-editor').getByRole('button', { name: 'Trust' });
+  await trust.first().click();
+  await vscode.statusItem('Restricted Mode').waitFor({ state: 'detached' });
+  await vscode.shot('trusted');
+  await vscode.command('View: Close Editor');
+  await page.locator(READY).waitFor();
 }
 
 async function analysis() {
@@ -108,7 +128,7 @@ async function optimize() {
   vscode.log(`verified: ${profile.latency_ms} ms, ${profile.provenance}`);
 }
 
-const scenarios = { missingServer, analysis, cancel, optimize };
+const scenarios = { missingServer, restricted, analysis, cancel, optimize };
 
 async function main() {
   vscode.configure({ 'accelopt.python': '/nowhere/python3' });

@@ -19,7 +19,7 @@ const CHROMIUM_OPTIONS = [
 ];
 
 export const SETTINGS = {
-  'security.workspace.trust.enabled': false,
+  'security.workspace.trust.startupPrompt': 'never',
   'telemetry.telemetryLevel': 'off',
   'workbench.enableExperiments': false,
   'workbench.startupEditor': 'none',
@@ -126,12 +126,18 @@ export class Editor {
     await this.page.screenshot({ path: path.join(this.shots, file) });
   }
 
-  /** Run a command of the palette by its full title. */
-  async command(title) {
+  /** Open the palette with some text in it. */
+  async palette(text) {
     await this.page.keyboard.press('F1');
     const input = this.page.locator('.quick-input-widget input').first();
     await input.waitFor();
-    await input.fill(`>${title}`);
+    await input.fill(`>${text}`);
+    return input;
+  }
+
+  /** Run a command of the palette by its full title. */
+  async command(title) {
+    const input = await this.palette(title);
     // The first match of the palette's fuzzy search may be another command.
     const exact = new RegExp(`^${title.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')}$`);
     const label = this.page.locator('.label-name', { hasText: exact });

@@ -43,8 +43,8 @@ attempt() {
   # A process group of its own, so that stopping it stops the language server as well.
   set -m
   node "$entry" "${options[@]}" --auth none --bind-addr "127.0.0.1:$port" --disable-telemetry \
-    --disable-update-check --disable-workspace-trust --disable-getting-started-override \
-    --disable-proxy --reconnection-grace-time 3 >"$home/shots/code-server.log" 2>&1 &
+    --disable-update-check --disable-getting-started-override --disable-proxy \
+    --reconnection-grace-time 3 >"$home/shots/code-server.log" 2>&1 &
   server_pid=$!
   set +m
   local code=0
