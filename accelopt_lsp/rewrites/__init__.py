@@ -38,8 +38,10 @@ __all__ = [
 def catalogue() -> tuple[Rewrite, ...]:
     """All rewrites, those with the largest effects first."""
     from accelopt_lsp.rewrites.block_matmul import BlockMatmul
+    from accelopt_lsp.rewrites.fuse_instructions import FuseInstructions
+    from accelopt_lsp.rewrites.hoist_load import HoistLoad
 
-    return (BlockMatmul(),)
+    return (BlockMatmul(), HoistLoad(), FuseInstructions())
 
 
 def find_rewrite(name: str) -> Rewrite:

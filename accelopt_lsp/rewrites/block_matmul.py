@@ -296,7 +296,8 @@ class Emitter:
         self.source = context.source
         self.model = context.model
         self.root = nest.outer[0].node
-        self.speller = Speller(context, self.root.lineno)
+        around = nest.product.loops[: nest.product.loops.index(nest.outer[0])]
+        self.speller = Speller(context, self.root.lineno, around)
         self.unit = self.source.indent_unit(context.function)
         self.axes = {
             "stationary": Axis(nest.stationary.loop, plan.blocks[0], nest.stationary.width),
@@ -574,7 +575,18 @@ class Emitter:
         last = self.nest.outer[-1].node.end_lineno or 0
         text = self.source.extract(first, last, edits)
         old = self.source.indent_of(statements[0])
-        return _squeeze(reindent(text, old, indent)), used
+        moved = _squeeze(reindent(text, old, indent))
+        return "".join(self._rewrapped(line) for line in moved.splitlines(keepends=True)), used
+
+    def _rewrapped(self, line: str) -> str:
+        """A changed line that has become too long, broken where a person would."""
+        changed = any(f"{name}[" in line for name in self.buffers.values())
+        if not changed or len(line) <= 101 or "#" in line:
+            return line
+        text = line.strip()
+        if text.count("(") != text.count(")") or text.count("[") != text.count("]"):
+            return line
+        return wrap(line[: len(line) - len(line.lstrip())], text, self.source.newline)
 
     def _removals(
         self, statements: list[ast.stmt], removed: set[int], edits: list[Edit]

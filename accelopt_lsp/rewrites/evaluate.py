@@ -8,7 +8,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from accelopt_lsp.analysis.names import Aliases
-from accelopt_lsp.nki.dialects import LANGUAGE_CONSTANTS, MEMORIES, BindError, Dialect, find_api
+from accelopt_lsp.nki.dialects import (
+    LANGUAGE_CONSTANTS,
+    MEMORIES,
+    BindError,
+    Dialect,
+    Role,
+    find_api,
+)
 from accelopt_lsp.nki.dtypes import DType, find_dtype
 from accelopt_lsp.nki.lowering import LoweringError, lower
 from accelopt_lsp.nki.operands import Buffer, OperandType
@@ -304,18 +311,20 @@ class Evaluator:
         self, node: ast.Call, api: str, arguments: list[Value], keywords: dict[str, Value]
     ) -> Value:
         entry = find_api(api)
-        if entry is None:
+        if entry is None or entry.role not in (Role.COMPUTE, Role.INSTRUCTION, Role.CREATION):
             return self.computed(None, None, None, node, api)
+        memory = _result_memory(api)
         try:
             bound = entry.bind(self.dialect, tuple(arguments), dict(keywords))
         except BindError:
-            return self.computed(None, None, None, node, api)
+            return self.computed(None, None, memory, node, api)
         if api in _CREATORS:
             return self._created(node, api, bound)
         result = _lowered_result(self.dialect, api, bound, self.target)
         if result is None:
             dtype = bound.get("dtype")
-            return self.computed(None, dtype if isinstance(dtype, DType) else None, None, node, api)
+            given = dtype if isinstance(dtype, DType) else None
+            return self.computed(None, given, memory, node, api)
         return self.computed(result.shape, result.dtype, result.buffer, node, api)
 
     def _created(self, node: ast.Call, api: str, bound: Mapping[str, Any]) -> Value:
@@ -346,6 +355,15 @@ class Evaluator:
             self.loops,
         )
         return whole_view(tensor)
+
+
+def _result_memory(api: str) -> Buffer | None:
+    """Where a call's result is, if its shape is unknown."""
+    if api in ("nl.matmul", "nisa.nc_matmul"):
+        return Buffer.PSUM
+    if api in ("nl.transpose", "nisa.nc_transpose", "nl.shared_constant"):
+        return None
+    return Buffer.SBUF
 
 
 def whole_view(tensor: Tensor) -> View:
@@ -462,7 +480,10 @@ def _indexed(base: View, elements: list[ast.expr], indices: list[Value]) -> View
     """A part of a view."""
     unknown = View(base.tensor, None, None, base.instance)
     if base.region is None:
-        return unknown
+        if base.shape is None:
+            return unknown
+        stand_in = View(base.tensor, tuple(Dim(Affine(), s) for s in base.shape), base.shape)
+        return View(base.tensor, None, _indexed(stand_in, elements, indices).shape, base.instance)
     kept = [i for i, d in enumerate(base.region) if not d.point]
     ellipsis = [
         i for i, e in enumerate(elements) if isinstance(e, ast.Constant) and e.value is Ellipsis

@@ -11,7 +11,7 @@ from attrs import define
 from accelopt_lsp.rewrites.affine import Affine, Dim, Symbol
 from accelopt_lsp.rewrites.base import NotApplicable, RewriteContext
 from accelopt_lsp.rewrites.source import all_identifiers, fresh_name, names_in
-from accelopt_lsp.rewrites.values import integer
+from accelopt_lsp.rewrites.values import Loop, integer
 
 _ATOMS = (ast.Name, ast.Constant, ast.Attribute, ast.Call, ast.Subscript)
 
@@ -22,11 +22,13 @@ class Speller:
 
     Attributes:
         context: the kernel.
-        line: names bound before this line, outside of loops, may be used.
+        line: names bound before this line may be used.
+        loops: loops around the edit; names bound in other loops may not be used.
     """
 
     context: RewriteContext
     line: int
+    loops: tuple[Loop, ...] = ()
 
     @cached_property
     def taken(self) -> set[str]:
@@ -80,20 +82,18 @@ class Speller:
 
     def in_scope(self, name: str) -> bool:
         """Whether a name has its one value at the place of the edit."""
-        nodes = self.context.model.bindings.get(name)
+        model = self.context.model
+        nodes = model.bindings.get(name)
         if nodes is None:
             return True
-        top = {
-            id(n)
-            for s in self.context.function.body
-            if not isinstance(s, ast.For | ast.While | ast.If)
-            for n in ast.walk(s)
-        }
-        return (
-            len(nodes) == 1
-            and id(nodes[0]) in top
-            and nodes[0].lineno < self.line  # type: ignore[attr-defined]
-        )
+        if any(loop.variable == name for loop in self.loops):
+            return True
+        if len(nodes) != 1 or nodes[0].lineno >= self.line:  # type: ignore[attr-defined]
+            return False
+        step = next((s for s in model.steps if any(n is nodes[0] for n in ast.walk(s.node))), None)
+        if step is None or step.guarded:
+            return False
+        return self.loops[: len(step.loops)] == step.loops
 
     def all_in_scope(self, node: ast.AST, extra: Iterable[str] = ()) -> bool:
         """Whether an expression may be copied to the place of the edit."""
@@ -194,13 +194,14 @@ def wrap(indent: str, text: str, newline: str, limit: int = 100) -> str:
     lines: list[str] = []
     stack: list[int] = []
     line = indent + text
+    equals = _assignment(line)
     while len(line) > limit:
         best: tuple[int, int] | None = None
         open_columns = list(stack)
         columns: dict[int, int] = {}
         start = len(line) - len(line.lstrip())
         for position, char in enumerate(line[:limit]):
-            if position < start:
+            if position < start or (not lines and position < equals):
                 continue
             if char in "([{":
                 open_columns.append(position + 1)
@@ -219,6 +220,19 @@ def wrap(indent: str, text: str, newline: str, limit: int = 100) -> str:
         line = " " * columns[cut] + line[cut:].lstrip()
     lines.append(line)
     return "".join(f"{part}{newline}" for part in lines)
+
+
+def _assignment(line: str) -> int:
+    """Where an assignment's target ends; 0 if the statement is none."""
+    depth = 0
+    for position, char in enumerate(line):
+        if char in "([{":
+            depth += 1
+        elif char in ")]}":
+            depth -= 1
+        elif char == "=" and depth == 0:
+            return position
+    return 0
 
 
 def _open_brackets(text: str, stack: list[int]) -> list[int]:
