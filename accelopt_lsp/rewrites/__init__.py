@@ -40,8 +40,9 @@ def catalogue() -> tuple[Rewrite, ...]:
     from accelopt_lsp.rewrites.block_matmul import BlockMatmul
     from accelopt_lsp.rewrites.fuse_instructions import FuseInstructions
     from accelopt_lsp.rewrites.hoist_load import HoistLoad
+    from accelopt_lsp.rewrites.widen_tile import WidenTile
 
-    return (BlockMatmul(), HoistLoad(), FuseInstructions())
+    return (BlockMatmul(), HoistLoad(), WidenTile(), FuseInstructions())
 
 
 def find_rewrite(name: str) -> Rewrite:
