@@ -60,7 +60,7 @@ def counters(schedule: Schedule, latency_ns: float | None) -> Mapping[str, float
     if moved:
         found["mm_arithmetic_intensity"] = (flops - transposes) / moved
     peak = matmul_peak(target, BFLOAT16)
-    found["peak_flops_bandwidth_ratio"] = peak / (target["hbm_bandwidth"] * 1e9)
+    found["peak_flops_bandwidth_ratio"] = peak / (target["hbm_stack_bandwidth"] * 1e9)
     if latency_ns:
         found["hfu_estimated_percent"] = flops / (peak * latency_ns * 1e-9)
         stores = sum(

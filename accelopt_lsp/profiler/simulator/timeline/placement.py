@@ -2,8 +2,8 @@
 
 A tile of one bank that Scalar writes and one tensor_tensor reads goes to PSUM while banks are
 idle: the tensor_tensor then streams one operand from each memory and takes half the time.
-Source: the measured adamw, whose PSUM write counter shows three such tiles a step although the
-kernel never asks for PSUM, and whose Vector time fits only so.
+Source: the measured adamw, whose PSUM write counter shows such tiles although the kernel never asks
+for PSUM, and whose Vector time fits four of them.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from accelopt_lsp.nki.operands import Buffer, Engine
 from accelopt_lsp.nki.targets import Target
 from accelopt_lsp.profiler.simulator.timeline.stream import Op, Queue, Stream
 
-MOST_SITES = 3
-"""Variables kept in PSUM at the same time."""
+MOST_SITES = 4
+"""Variables kept in PSUM at the same time: two banks each."""
 
 
 def keep_in_psum(stream: Stream, target: Target) -> int:
