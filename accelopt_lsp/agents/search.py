@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
 from attrs import evolve, field, frozen
@@ -90,6 +90,8 @@ class SearchResult:
 __all__ = ["BeamSearch", "SearchEvent", "SearchResult", "SearchSettings"]
 
 Listener = Callable[[SearchEvent], None]
+Screen = Callable[[str], Awaitable[Failure | None]]
+"""Looks at a source before it is run: what cannot compile costs no evaluation."""
 
 
 class BeamSearch:
@@ -102,6 +104,7 @@ class BeamSearch:
         settings: every choice.
         lessons: where pairs become experiences.
         listener: told about progress.
+        screen: static check of every new attempt.
     """
 
     def __init__(
@@ -112,6 +115,7 @@ class BeamSearch:
         settings: SearchSettings,
         lessons: Lessons | None = None,
         listener: Listener | None = None,
+        screen: Screen | None = None,
     ) -> None:
         self._roles = roles
         self._evaluator = evaluator
@@ -119,6 +123,7 @@ class BeamSearch:
         self._settings = settings
         self._lessons = lessons or Lessons()
         self._listener = listener
+        self._screen = screen
         self._seen: dict[str, str] = {}
         self._tried: dict[str, list[Plan]] = {}
         self._attempts: dict[tuple[int, ...], Attempt] = {}
@@ -276,6 +281,11 @@ class BeamSearch:
     async def _trace(self, attempt: Attempt) -> Attempt:
         assert attempt.source is not None
         self._tell(attempt.plan.title)
+        rejected = await self._screen(attempt.source) if self._screen is not None else None
+        if rejected is not None:
+            return evolve(
+                attempt, verdict=Verdict.FAILED, failure=rejected, error=_sentence(rejected)
+            )
         try:
             outcome = await self._evaluator.evaluate(attempt.source)
         except OutOfEvaluations:

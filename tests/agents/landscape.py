@@ -7,8 +7,12 @@ fail, some give wrong outputs, evaluations finish in any order.
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import re
+import subprocess
+import sys
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -30,7 +34,13 @@ from accelopt_lsp.agents.roles import (
     Tags,
     Usage,
 )
-from accelopt_lsp.agents.search import BeamSearch, Listener, SearchResult, SearchSettings
+from accelopt_lsp.agents.search import (
+    BeamSearch,
+    Listener,
+    Screen,
+    SearchResult,
+    SearchSettings,
+)
 from accelopt_lsp.agents.store import RunStore
 from accelopt_lsp.nki.arguments import KernelArguments, parse_spec
 from accelopt_lsp.nki.dialects import Dialect
@@ -241,6 +251,7 @@ async def search(
     run: str = "",
     lessons: Lessons | None = None,
     listener: Listener | None = None,
+    screen: Screen | None = None,
 ) -> SearchResult:
     """Search from (1, 1)."""
     task = problem()
@@ -253,5 +264,15 @@ async def search(
         most=settings.max_evaluations,
     )
     gates = Gates(TEXT, "kernel", ARGUMENTS, task.target, task.profile)
-    beam = BeamSearch(roles(walker), evaluator, gates, settings, lessons, listener)
+    beam = BeamSearch(roles(walker), evaluator, gates, settings, lessons, listener, screen)
     return await beam.run(task)
+
+
+def start(script: str, *arguments: str) -> subprocess.Popen[str]:
+    """Run a script in a process of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(script), *arguments],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+    )

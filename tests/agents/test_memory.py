@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import sqlite3
-import subprocess
-import sys
-import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,6 +20,7 @@ from accelopt_lsp.agents.database import DatabaseBusy, NewerSchema
 from accelopt_lsp.agents.memory import OptimizationMemory, UnknownExperience, parse_untrusted
 from accelopt_lsp.agents.retrieval import near_duplicate, structure_score
 from accelopt_lsp.agents.roles import Experience, Origin, Tags
+from tests.agents.landscape import start
 
 WORDS = st.text(
     st.characters(codec="utf-8", exclude_categories=("Cc", "Cs")), min_size=1, max_size=30
@@ -366,16 +363,6 @@ def test_a_lock_that_stays_is_reported(tmp_path: Path) -> None:
     assert len(memory) == 1
     other.close()
     memory.close()
-
-
-def start(script: str, *arguments: str) -> subprocess.Popen[str]:
-    """Run a script in a process of its own."""
-    return subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(script), *arguments],
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(Path(memory_module.__file__).parents[2])},
-    )
 
 
 MANY = """

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from accelopt_lsp.agents.learning import Lessons
 from accelopt_lsp.agents.roles import Attempt, Experience, Verdict
 from accelopt_lsp.agents.search import SearchEvent, SearchSettings
+from accelopt_lsp.profiler.base import Failure, FailureKind
 from tests.agents.landscape import TEXT, FakeProfiler, Walker, latency, point, quick, search
 
 POINTS = st.frozensets(st.tuples(st.integers(-2, 9), st.integers(-2, 9)), max_size=20)
@@ -138,6 +139,20 @@ async def test_the_fixer_repairs_with_the_exact_error() -> None:
     assert broken.error is not None
     assert "line 8: SBUF overflow" in broken.error
     assert repaired.order == (*broken.order[:4], 1)
+
+
+async def test_what_the_screen_rejects_is_fixed_without_a_run() -> None:
+    async def screen(source: str) -> Failure | None:
+        if point(source) != (1, 4):
+            return None
+        return Failure(FailureKind.REJECTED, "SBUF overflow", 8, code="R051")
+
+    profiler = FakeProfiler()
+    walker = Walker(steps=((0, 3),))
+    result = await search(quick(iterations=1, fix_rounds=1), profiler, walker, screen=screen)
+    assert point(result.best.source) == (1, 3)
+    assert result.attempts[0].error == "line 8: SBUF overflow [R051]"
+    assert (1, 4) not in [where for where, _ in profiler.calls]
 
 
 async def test_wrong_outputs_go_to_the_fixer_and_never_into_the_beam() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -25,7 +26,7 @@ from accelopt_lsp.agents.store import RunRecord, RunStore, UnknownRun
 from accelopt_lsp.nki.arguments import KernelArguments, parse_spec
 from accelopt_lsp.nki.profile import Bound, LineProfile, Profile, Provenance, Uncertainty
 from accelopt_lsp.profiler.base import Failure, FailureKind
-from tests.agents.landscape import ARGUMENTS, TEXT, FakeProfiler, quick, search
+from tests.agents.landscape import ARGUMENTS, TEXT, FakeProfiler, quick, search, start
 from tests.agents.test_search import outcome
 
 
@@ -192,6 +193,55 @@ async def test_a_resumed_run_repeats_nothing_and_ends_the_same(
     assert resumed.evaluations == whole.evaluations
     assert len(again.calls) == whole.evaluations - kept
     assert resumed.reused == kept
+
+
+RUN = """
+    import asyncio, sys
+    from pathlib import Path
+    from accelopt_lsp.agents.store import RunStore
+    from tests.agents.landscape import FakeProfiler, quick, search
+    class Telling(FakeProfiler):
+        async def profile(self, job, progress=None):
+            outcome = await super().profile(job)
+            print(job.seeds, flush=True)
+            return outcome
+    store = RunStore(Path(sys.argv[1]))
+    profiler = Telling(fails=frozenset({(3, 1)}), wrong=frozenset({(3, 2)}), shuffle=1)
+    asyncio.run(search(quick(fix_rounds=1), profiler, store=store, run="run"))
+    print("done", flush=True)
+"""
+
+
+def test_kills_in_the_middle_lose_and_repeat_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "runs.sqlite3"
+    store = RunStore(path)
+    begin(store)
+    traps = {"fails": frozenset({(3, 1)}), "wrong": frozenset({(3, 2)})}
+    whole = asyncio.run(search(quick(fix_rounds=1), FakeProfiler(**traps)))
+    moments = random.Random(5)
+    kept = kills = 0
+    done = False
+    while not done:
+        process = start(RUN, str(path))
+        assert process.stdout is not None
+        for line in process.stdout:
+            done = line == "done\n"
+            if not done and moments.random() < 0.15:
+                process.kill()
+                kills += 1
+                break
+        process.communicate()
+        assert store.evaluation_count("run") >= kept
+        kept = store.evaluation_count("run")
+    assert kills > 2
+    assert kept == whole.evaluations
+    final = FakeProfiler(**traps)
+    resumed = asyncio.run(search(quick(fix_rounds=1), final, store=store, run="run"))
+    assert final.calls == []
+    assert outcome(resumed) == outcome(whole)
+    with sqlite3.connect(path) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    connection.close()
 
 
 async def test_what_the_memory_could_not_take_is_given_to_it_later(
