@@ -1,0 +1,25 @@
+"""Static analysis: syntax, arguments, workload, estimates and rules, without running anything.
+
+Parsing and analysis never raise on any text; what is not known is said, not guessed.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from accelopt_lsp.analysis.results import AnalysisOptions, FileAnalysis, Hint, KernelAnalysis
+
+if TYPE_CHECKING:
+    from accelopt_lsp.analysis.syntax import Document
+
+__all__ = ["AnalysisOptions", "FileAnalysis", "Hint", "KernelAnalysis", "analyze"]
+
+
+def analyze(
+    document: Document, *, path: Path | None = None, options: AnalysisOptions | None = None
+) -> FileAnalysis:
+    """Analyze a file; see :func:`accelopt_lsp.analysis.analyze.analyze`."""
+    from accelopt_lsp.analysis.analyze import analyze as run
+
+    return run(document, path=path, options=options)

@@ -1,0 +1,111 @@
+"""Analysis of a whole file: kernels, arguments, workload, estimate, hints and diagnostics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from accelopt_lsp.analysis.arguments import discover_arguments
+from accelopt_lsp.analysis.directives import (
+    directive_diagnostics,
+    find_suppressions,
+)
+from accelopt_lsp.analysis.hints import build_hints
+from accelopt_lsp.analysis.kernels import KernelSource, detect_dialect, find_kernels
+from accelopt_lsp.analysis.results import AnalysisOptions, FileAnalysis, KernelAnalysis
+from accelopt_lsp.analysis.roofline import estimate, product_dtype
+from accelopt_lsp.analysis.rules import Context, all_rules
+from accelopt_lsp.analysis.runner import run_kernel
+from accelopt_lsp.analysis.syntax import Document
+from accelopt_lsp.analysis.workload import build_workload, issues_of
+from accelopt_lsp.nki.arguments import KernelArguments
+from accelopt_lsp.nki.diagnostics import Diagnostic
+from accelopt_lsp.nki.dialects import Dialect
+from accelopt_lsp.nki.targets import Target, get_target
+
+
+def analyze(
+    document: Document, *, path: Path | None = None, options: AnalysisOptions | None = None
+) -> FileAnalysis:
+    """Analyze a file. Runs nothing of it and never raises.
+
+    Args:
+        document: the file's text.
+        path: where it is, to find references beside it.
+        options: what the caller decides.
+    """
+    options = options or AnalysisOptions()
+    kernels = tuple(
+        analyze_kernel(document, kernel, path=path, options=options)
+        for kernel in find_kernels(document)
+    )
+    found = [*document.syntax_errors()]
+    for kernel in kernels:
+        found.extend(kernel.diagnostics)
+    return FileAnalysis(
+        detect_dialect(document), kernels, _reported(document, found, options)
+    )
+
+
+def target_for(
+    kernel: KernelSource, arguments: KernelArguments, options: AnalysisOptions
+) -> Target:
+    """The target: caller, directive, setting, then trn1 for legacy and trn2 for current."""
+    fallback = "trn1" if kernel.dialect is Dialect.LEGACY else "trn2"
+    name = options.target or arguments.target or options.default_target or fallback
+    return get_target(name)
+
+
+def analyze_kernel(
+    document: Document,
+    kernel: KernelSource,
+    *,
+    path: Path | None = None,
+    options: AnalysisOptions | None = None,
+) -> KernelAnalysis:
+    """Analyze one kernel of a file. Never raises."""
+    options = options or AnalysisOptions()
+    overrides = options.overrides.get(kernel.qualname, options.overrides.get(kernel.name, {}))
+    arguments = discover_arguments(document, kernel, path=path, overrides=overrides)
+    target = target_for(kernel, arguments, options)
+    diagnostics = list(directive_diagnostics(document, kernel))
+    machine = run_kernel(document, kernel, arguments, target)
+    if machine is None:
+        return KernelAnalysis(
+            kernel,
+            arguments,
+            target.name,
+            diagnostics=_reported(document, diagnostics, options),
+        )
+    workload = build_workload(machine)
+    dtype = product_dtype(issues_of(machine.records))
+    profile = estimate(kernel.qualname, workload, target, dtype)
+    context = Context(document, kernel, machine, workload, profile)
+    for rule in all_rules():
+        diagnostics.extend(rule().check(context))
+    return KernelAnalysis(
+        source=kernel,
+        arguments=arguments,
+        target=target.name,
+        workload=workload,
+        profile=profile,
+        hints=build_hints(machine, workload, profile),
+        diagnostics=_reported(document, diagnostics, options),
+    )
+
+
+def _reported(
+    document: Document, found: Iterable[Diagnostic], options: AnalysisOptions
+) -> tuple[Diagnostic, ...]:
+    """Findings without duplicates and without what was switched off, in the text's order."""
+    ignored = {code.upper() for code in options.ignore}
+    suppressions = find_suppressions(document) if options.suppressions else None
+    kept: dict[tuple[object, ...], Diagnostic] = {}
+    for diagnostic in found:
+        if diagnostic.code in ignored:
+            continue
+        if suppressions is not None and suppressions.hides(diagnostic):
+            continue
+        key = (diagnostic.span, diagnostic.code, diagnostic.message)
+        kept.setdefault(key, diagnostic)
+    return tuple(sorted(kept.values(), key=lambda d: (d.span, d.code, d.message)))

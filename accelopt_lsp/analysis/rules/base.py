@@ -1,0 +1,124 @@
+"""What every rule shares: a page for people, and how it finds what it reports."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import ClassVar
+
+from attrs import frozen
+
+from accelopt_lsp.analysis.kernels import KernelSource
+from accelopt_lsp.analysis.machine import Machine, Record
+from accelopt_lsp.analysis.syntax import Document
+from accelopt_lsp.analysis.tree import span_of
+from accelopt_lsp.nki.diagnostics import Diagnostic, Fix, Related, Severity
+from accelopt_lsp.nki.instructions import Violation
+from accelopt_lsp.nki.profile import Profile
+from accelopt_lsp.nki.workload import Workload
+
+
+@frozen(slots=True, eq=False)
+class Context:
+    """What a rule may look at."""
+
+    document: Document
+    kernel: KernelSource
+    machine: Machine
+    workload: Workload
+    profile: Profile
+
+    @property
+    def latency_ns(self) -> float:
+        """Estimated time that the slowest engine needs; also where some work was not counted."""
+        return max(self.workload.issued.engine_ns.values(), default=0.0)
+
+    def related(self, line: int, message: str) -> Related:
+        return Related(self.document.line_span(line), message)
+
+
+class Rule:
+    """One rule: a code, a name, a default severity and a page.
+
+    The docstring of each subclass is its page, under the headings What it does, Why, Example,
+    Use instead.
+    """
+
+    code: ClassVar[str]
+    name: ClassVar[str]
+    severity: ClassVar[Severity] = Severity.ERROR
+
+    def check(self, context: Context) -> Iterator[Diagnostic]:
+        """What the rule finds in one kernel."""
+        yield from self.findings(context)
+        yield from self.violations(context)
+
+    def findings(self, context: Context) -> Iterator[Diagnostic]:
+        """What the interpreter noted under this rule's code."""
+        for finding in context.machine.findings:
+            if finding.code == self.code:
+                yield self.diagnostic(
+                    context, finding.node, finding.message, severity=finding.severity
+                )
+
+    def violations(self, context: Context) -> Iterator[Diagnostic]:
+        """Limits that lowering found broken, at the argument that breaks them."""
+        for record in context.machine.records:
+            for violation in record.lowered.violations:
+                if violation.code == self.code and self.applies(context, record, violation):
+                    node = _argument(record, violation)
+                    yield self.diagnostic(context, node, violation.message)
+
+    def applies(self, context: Context, record: Record, violation: Violation) -> bool:
+        """Whether a broken limit is sure to be rejected in this kernel."""
+        return True
+
+    def diagnostic(
+        self,
+        context: Context,
+        node: ast.AST,
+        message: str,
+        *,
+        severity: Severity | None = None,
+        fix: Fix | None = None,
+        related: tuple[Related, ...] = (),
+    ) -> Diagnostic:
+        return Diagnostic(
+            self.code,
+            severity or self.severity,
+            message,
+            span_of(context.document, node),
+            fix,
+            related,
+        )
+
+    @classmethod
+    def page(cls) -> str:
+        """The rule's documentation, as markdown."""
+        import inspect
+
+        text = inspect.cleandoc(cls.__doc__ or "")
+        return f"# {cls.code}: {cls.name}\n\n{text}\n"
+
+
+def _argument(record: Record, violation: Violation) -> ast.AST:
+    """Syntax of the argument that a violation is about, or of the call."""
+    if violation.role is None:
+        return record.node
+    found = record.nodes.get(violation.role)
+    if found is not None:
+        return found
+    for issue in record.lowered.issues:
+        slot = dict(issue.operands).get(violation.role)
+        if slot is not None and slot.partition("@")[0] in record.nodes:
+            return record.nodes[slot.partition("@")[0]]
+    return record.node
+
+
+def share_severity(share: float) -> Severity:
+    """Severity of a performance finding by the share of the kernel's time it is about."""
+    if share >= 0.2:
+        return Severity.WARNING
+    if share >= 0.05:
+        return Severity.INFORMATION
+    return Severity.HINT
