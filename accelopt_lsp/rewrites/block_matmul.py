@@ -44,6 +44,8 @@ NAME = "block-matmul"
 _SHARE = 0.9
 """Share of the SBUF budget that blocks may take; the rest is left to the epilogue's tiles."""
 _SITES = 5
+_LESS = 0.95
+"""Only choices that read less than this share of today's bytes are offered."""
 
 
 @frozen(slots=True)
@@ -103,7 +105,9 @@ class BlockMatmul:
     def find(self, context: RewriteContext) -> tuple[Site, ...]:
         sites = []
         for nest in find_nests(context.model):
-            for plan in choose_plans(context, nest)[:_SITES]:
+            now = sum(_naive_bytes(nest, o) for o in nest.operands)
+            plans = [p for p in choose_plans(context, nest) if p.hbm_bytes < _LESS * now]
+            for plan in plans[:_SITES]:
                 site = self._site(nest, plan, len(sites))
                 try:
                     Emitter(context, nest, plan).text()
