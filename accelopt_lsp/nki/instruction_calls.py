@@ -15,10 +15,11 @@ _SCALAR_ENGINE_FORMS = frozenset({("multiply",), ("add",), ("multiply", "add")})
 def default_copy_engine(builder: Builder, source: OperandType) -> Engine:
     """Engine of a copy that names none.
 
-    Legacy: PSUM is evicted by the Scalar Engine (published profiles show an idle Vector
-    Engine in plain matrix products). Current: nl.copy is documented to use Vector.
+    Legacy: the Scalar Engine copies, out of PSUM (published profiles show an idle Vector
+    Engine in plain matrix products) and within SBUF (rope), tiny tiles apart. Current:
+    nl.copy is documented to use Vector.
     """
-    if builder.legacy and source.buffer is Buffer.PSUM:
+    if builder.legacy and (source.buffer is Buffer.PSUM or source.free > 1):
         return Engine.SCALAR
     return Engine.VECTOR
 

@@ -17,28 +17,24 @@ class Policy:
 
     Attributes:
         merges: equal loads and equal work on them are done once (:mod:`merging`).
-        rotates: each allocation site owns a fixed number of buffers that its tiles rotate over;
-            otherwise every tensor has a slot of its own as long as SBUF has room.
+        uses_psum: tiles may move to idle PSUM banks (:mod:`placement`).
+        buffering: an allocation site owns this many times its live peak in places, which its
+            tiles rotate over: 2 is double buffering, as the idle Vector time of the measured
+            silu kernel shows. 0: every tensor has a place of its own while SBUF has room.
         window: instructions may issue at most this far, in program order over all engines,
             ahead of the oldest that has not; 0 keeps every engine strictly in order.
-        extra_buffers, extra_bytes: a site owns max(extra_buffers, extra_bytes / tile bytes)
-            buffers beyond its live peak. Source: idle Vector time in the measured NKIBench
-            kernels silu and rope.
         spare_bytes: bytes per partition that stay free for running ahead when tiles are
-            evicted: two times ``extra_bytes``.
-        uses_psum: tiles may move to idle PSUM banks (:mod:`placement`).
+            evicted.
     """
 
     merges: bool
-    rotates: bool
+    uses_psum: bool
+    buffering: int
     window: int
-    extra_buffers: int = 2
-    extra_bytes: int = 8192
     spare_bytes: int = 16384
-    uses_psum: bool = False
 
 
 POLICIES = {
-    Dialect.LEGACY: Policy(merges=True, rotates=True, window=16, uses_psum=True),
-    Dialect.CURRENT: Policy(merges=False, rotates=False, window=0),
+    Dialect.LEGACY: Policy(merges=True, uses_psum=True, buffering=2, window=16),
+    Dialect.CURRENT: Policy(merges=False, uses_psum=False, buffering=0, window=0),
 }

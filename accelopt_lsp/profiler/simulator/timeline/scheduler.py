@@ -1,23 +1,20 @@
 """The event loop: engines, DMA queues and the DMA engines they share, in order of time.
 
-Compute engines take one instruction at a time. A DMA queue triggers its transfers in program
-order; triggered transfers of different queues take turns on the DMA engines. Transfers that use
-fewer than all engines leave room for others: the engines serve them as one pool with the
-capacity of all, and a transfer takes at least its own engines' time.
+Compute engines take one instruction at a time; a DMA queue triggers its transfers in program
+order and leaves them to the DMA engines (:mod:`dma`).
 """
 
 from __future__ import annotations
 
-from collections import deque
 from heapq import heappop, heappush
 
 from attrs import define
 
 from accelopt_lsp.nki.targets import Target
 from accelopt_lsp.profiler.simulator.timeline.dependencies import Edges, compute_ordinals
+from accelopt_lsp.profiler.simulator.timeline.dma import NEVER, DmaEngines
 from accelopt_lsp.profiler.simulator.timeline.stream import COMPUTE_QUEUES, Queue, Stream
 
-_NEVER = float("inf")
 _QUEUES = len(Queue)
 _POOL = _QUEUES
 """Index of the DMA engines among the event sources."""
@@ -55,13 +52,13 @@ def schedule(stream: Stream, edges: Edges, window: int, target: Target) -> Times
     count = len(stream)
     semaphore = target["semaphore_ns"]
     trigger_ns = target["dma_trigger_ns"]
-    engines = target["dma_engines"]
+    dma = DmaEngines(_QUEUES, target.integer("dma_engines"))
     launch = target["launch_ns"]
     ops = stream.ops
     queue_of = [int(op.queue) for op in ops]
     busy_of = [op.busy_ns for op in ops]
     latency_of = [op.latency_ns for op in ops]
-    pool_of = [op.busy_ns * op.engines / engines for op in ops]
+    engines_of = [op.engines for op in ops]
     codes = stream.codes
     queues = [queue_of[code] for code in codes]
     waits, uses, orders = list(edges.waits), edges.uses, edges.orders
@@ -69,12 +66,10 @@ def schedule(stream: Stream, edges: Edges, window: int, target: Target) -> Times
     start, end, visible = [0.0] * count, [0.0] * count, [0.0] * count
     trigger, since = [0.0] * count, [0.0] * count
     ready, cause = [launch] * count, [-1] * count
-    free, last_on = [launch] * (_QUEUES + 1), [-1] * (_QUEUES + 1)
-    event = [_NEVER] * (_QUEUES + 1)
+    free, last_on = [launch] * _QUEUES, [-1] * _QUEUES
+    event = [NEVER] * (_QUEUES + 1)
     waiting: list[list[tuple[float, int]]] = [[] for _ in range(_QUEUES)]
     available: list[list[int]] = [[] for _ in range(_QUEUES)]
-    triggered: list[deque[tuple[float, int]]] = [deque() for _ in range(_QUEUES)]
-    turn = 0
 
     in_order = [window == 0 or q >= COMPUTE_QUEUES for q in range(_QUEUES)]
     line_up: list[list[int]] = [[] for _ in range(_QUEUES)]
@@ -120,81 +115,74 @@ def schedule(stream: Stream, edges: Edges, window: int, target: Target) -> Times
 
     while True:
         now = min(event)
-        if now == _NEVER:
+        if now == NEVER:
             break
         queue = event.index(now)
         if queue == _POOL:
-            for step in range(1, _QUEUES + 1):
-                candidate = triggered[(turn + step) % _QUEUES]
-                if candidate and candidate[0][0] <= now:
-                    turn = (turn + step) % _QUEUES
-                    break
-            arrival, index = triggered[turn].popleft()
-            code = codes[index]
-            if arrival < free[_POOL] and last_on[_POOL] >= 0:
-                cause[index] = last_on[_POOL]
-                since[index] = now
-            start[index] = now
-            finish = end[index] = now + busy_of[code]
-            free[_POOL] = now + pool_of[code]
-            last_on[_POOL] = index
-            arrivals = [t[0][0] for t in triggered if t]
-            if arrivals:
-                first = min(arrivals)
-                event[_POOL] = max(free[_POOL], first)
-            else:
-                event[_POOL] = _NEVER
+            finished, began = dma.advance(now)
+            for index, before in began:
+                start[index] = since[index] = now
+                if now > trigger[index] + trigger_ns:
+                    cause[index] = before
+                else:
+                    since[index] = trigger[index]
+            for index in finished:
+                end[index] = now
+                seen = visible[index] = now + latency_of[codes[index]]
+                for users in (uses[index], orders[index]):
+                    if users is not None:
+                        release(users, index, queues[index], seen)
+            event[_POOL] = dma.next_event
+            continue
+        pending, choices = waiting[queue], available[queue]
+        while pending and pending[0][0] <= now:
+            heappush(choices, heappop(pending)[1])
+        index = heappop(choices)
+        code = codes[index]
+        if free[queue] > ready[index]:
+            cause[index] = last_on[queue]
+        start[index] = trigger[index] = since[index] = now
+        last_on[queue] = index
+        if queue < COMPUTE_QUEUES:
+            finish = end[index] = free[queue] = now + busy_of[code]
         else:
-            pending, choices = waiting[queue], available[queue]
-            while pending and pending[0][0] <= now:
-                heappush(choices, heappop(pending)[1])
-            index = heappop(choices)
-            code = codes[index]
-            if free[queue] > ready[index]:
-                cause[index] = last_on[queue]
-            start[index] = trigger[index] = since[index] = now
-            last_on[queue] = index
-            if queue < COMPUTE_QUEUES:
-                finish = end[index] = free[queue] = now + busy_of[code]
-            else:
-                finish = free[queue] = now + trigger_ns
-            if in_order[queue]:
-                position[queue] += 1
-                if position[queue] < len(line_up[queue]):
-                    following = line_up[queue][position[queue]]
-                    if waits[following] == 0:
-                        heappush(pending, (ready[following], following))
-            elif window:
-                ordinal = ordinals[index]
-                issued[ordinal] = 1
-                if ordinal == oldest:
-                    limit = len(compute)
-                    before = oldest
-                    while oldest < limit and issued[oldest]:
-                        oldest += 1
-                    for other in compute[before + window : oldest + window]:
-                        if waits[other] == 0:
-                            if ready[other] < now:
-                                ready[other] = now
-                                cause[other] = index
-                            admit(other, queues[other])
-            if choices:
-                event[queue] = free[queue]
-            elif pending:
-                moment = pending[0][0]
-                event[queue] = max(free[queue], moment)
-            else:
-                event[queue] = _NEVER
-            if queue >= COMPUTE_QUEUES:
-                triggered[queue].append((finish, index))
-                if event[_POOL] == _NEVER or finish < event[_POOL]:
-                    event[_POOL] = max(free[_POOL], finish)
-                continue
+            finish = free[queue] = now + trigger_ns
+        if in_order[queue]:
+            position[queue] += 1
+            if position[queue] < len(line_up[queue]):
+                following = line_up[queue][position[queue]]
+                if waits[following] == 0:
+                    heappush(pending, (ready[following], following))
+        elif window:
+            ordinal = ordinals[index]
+            issued[ordinal] = 1
+            if ordinal == oldest:
+                limit = len(compute)
+                before = oldest
+                while oldest < limit and issued[oldest]:
+                    oldest += 1
+                for other in compute[before + window : oldest + window]:
+                    if waits[other] == 0:
+                        if ready[other] < now:
+                            ready[other] = now
+                            cause[other] = index
+                        admit(other, queues[other])
+        if choices:
+            event[queue] = free[queue]
+        elif pending:
+            moment = pending[0][0]
+            event[queue] = max(free[queue], moment)
+        else:
+            event[queue] = NEVER
+        if queue >= COMPUTE_QUEUES:
+            dma.trigger(queue, finish, index, busy_of[code], engines_of[code])
+            event[_POOL] = dma.next_event
+            continue
         seen = visible[index] = finish + latency_of[code]
         users = uses[index]
         if users is not None:
             release(users, index, queue, seen)
         users = orders[index]
         if users is not None:
-            release(users, index, queue, finish if queue < COMPUTE_QUEUES else seen)
+            release(users, index, queue, finish)
     return Times(start, end, visible, cause, trigger, since, max(visible, default=launch))

@@ -43,7 +43,7 @@ def assign_slots(stream: Stream, lives: Lifetimes, policy: Policy, target: Targe
     slots = Slots()
     sbuf = _by_first_use(stream, lives, Buffer.SBUF)
     sizes = {s.id: sbuf_bytes(s) for s in sbuf}
-    limits = _limits(sbuf, lives, sizes, policy) if policy.rotates else None
+    limits = _limits(sbuf, lives, policy.buffering) if policy.buffering else None
     _pool(sbuf, lives, sizes, sbuf_capacity(target), limits, slots)
     psum = _by_first_use(stream, lives, Buffer.PSUM)
     bank = target.integer("psum_bank_bytes")
@@ -109,10 +109,8 @@ def _pool(
     return overflows
 
 
-def _limits(
-    storages: list[Storage], lives: Lifetimes, sizes: dict[int, int], policy: Policy
-) -> dict[int, int]:
-    """Places that each site may hold: its live peak, and spare ones to run ahead."""
+def _limits(storages: list[Storage], lives: Lifetimes, buffering: int) -> dict[int, int]:
+    """Places that each site may hold: its live peak, times ``buffering``."""
     groups: dict[int, list[Storage]] = defaultdict(list)
     for storage in storages:
         groups[storage.site].append(storage)
@@ -125,6 +123,5 @@ def _limits(
                 heappop(ends)
             heappush(ends, lives.last[storage.id])
             peak = max(peak, len(ends))
-        size = max(1, *(sizes[s.id] for s in group))
-        limits[site] = peak + max(policy.extra_buffers, policy.extra_bytes // size, peak)
+        limits[site] = buffering * peak
     return limits
