@@ -50,7 +50,7 @@ CALLS: list[tuple[Any, ...]] = [
     (LEGACY, "nisa.tensor_reduce", ["add", "f32[128,4,64]", (2,)], {}, ["tensor_reduce@vector"], "f32[128,4]"),
     (LEGACY, "nisa.tensor_reduce", ["add", "f32[128,4,64]", (1, 2)], {"keepdims": True}, ["tensor_reduce@vector"], "f32[128,1,1]"),
     (CURRENT, "nisa.tensor_reduce", ["f32[128,1]", "maximum", TILE, 1], {}, ["tensor_reduce@vector"], None),
-    (LEGACY, "nisa.tensor_copy", [TILE], {"dtype": BF16}, ["tensor_copy@vector"], "bf16[128,512]"),
+    (LEGACY, "nisa.tensor_copy", [TILE], {"dtype": BF16}, ["tensor_copy@scalar"], "bf16[128,512]"),
     (LEGACY, "nisa.tensor_copy", ["f32[128,512]@psum"], {}, ["tensor_copy@scalar"], TILE),
     (LEGACY, "nisa.tensor_copy", ["f32[128,512]@psum"], {"engine": "vector"}, ["tensor_copy@vector"], TILE),
     (CURRENT, "nisa.tensor_copy", ["bf16[128,512]", "f32[128,512]@psum"], {}, ["tensor_copy@vector"], None),
