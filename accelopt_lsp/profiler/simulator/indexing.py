@@ -313,11 +313,26 @@ def loop_range(*args: Any, **kwargs: Any) -> Iterator[LoopIndex]:
     return _iterate(range(int(start or 0), int(stop), int(1 if step is None else step)))
 
 
+class _Nest:
+    """How many ``nl`` loops are running."""
+
+    depth = 0
+
+
+def loop_depth() -> int:
+    """Number of ``nl`` loops that are running."""
+    return _Nest.depth
+
+
 def _iterate(span: range) -> Iterator[LoopIndex]:
     first = True
-    for value in span:
-        index = LoopIndex(value)
-        if first:
-            index.first = True
-            first = False
-        yield index
+    _Nest.depth += 1
+    try:
+        for value in span:
+            index = LoopIndex(value)
+            if first:
+                index.first = True
+                first = False
+            yield index
+    finally:
+        _Nest.depth -= 1

@@ -31,6 +31,8 @@ class Storage:
         born: index of the first instruction after its creation.
         external: a kernel input or output in HBM.
         pinned: (start partition, byte) chosen by the writer, if any.
+        loop_depth: number of ``nl`` loops around the call that created it; Python's own
+            ``range`` does not count, since the compiler only sees its iterations unrolled.
     """
 
     id: int
@@ -43,6 +45,7 @@ class Storage:
     born: int
     external: bool = False
     pinned: tuple[int, int] | None = None
+    loop_depth: int = 0
 
 
 @frozen(slots=True)
