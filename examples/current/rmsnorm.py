@@ -7,7 +7,7 @@ import nki.language as nl
 P = 128
 
 
-# accelopt: x=f32[4096,2048] gamma=f32[2048]
+# accelopt: x=bf16[4096,2048] gamma=bf16[2048]
 @nki.jit
 def rmsnorm(x, gamma, eps=1e-6):
     """Return x / sqrt(mean(x^2) + eps) * gamma; the mean runs over each row."""

@@ -7,7 +7,7 @@ import nki.language as nl
 P = 128
 
 
-# accelopt: x=f32[4096,2048]
+# accelopt: x=bf16[4096,2048]
 @nki.jit
 def softmax(x):
     """Return exp(x - max) / sum(exp(x - max)), row by row."""

@@ -6,7 +6,7 @@ import neuronxcc.nki.language as nl
 P = nl.tile_size.pmax
 
 
-# accelopt: x=f32[4096,2048] gamma=f32[2048]
+# accelopt: x=bf16[4096,2048] gamma=bf16[2048]
 @nki.jit
 def rmsnorm(x, gamma, eps=1e-6):
     """Return x / sqrt(mean(x^2) + eps) * gamma; the mean runs over each row."""
@@ -19,14 +19,14 @@ def rmsnorm(x, gamma, eps=1e-6):
         gamma_row = nl.load(gamma.reshape((1, columns))[0:1, 0:columns])
         gamma_tile = gamma_row.broadcast_to((P, columns))
 
-        squares = nl.square(x_tile)
+        squares = nl.square(x_tile, dtype=nl.float32)
         total = nl.sum(squares, axis=[1], keepdims=True)
         mean = nl.multiply(total, 1.0 / columns)
         shifted = nl.add(mean, eps)
         scale = nl.rsqrt(shifted)
 
-        normed = nl.multiply(x_tile, scale)
-        out_tile = nl.multiply(normed, gamma_tile)
+        normed = nl.multiply(x_tile, scale, dtype=nl.float32)
+        out_tile = nl.multiply(normed, gamma_tile, dtype=out.dtype)
         nl.store(out[nl.ds(i * P, P), 0:columns], value=out_tile)
 
     return out

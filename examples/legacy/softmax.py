@@ -6,7 +6,7 @@ import neuronxcc.nki.language as nl
 P = nl.tile_size.pmax
 
 
-# accelopt: x=f32[4096,2048]
+# accelopt: x=bf16[4096,2048]
 @nki.jit
 def softmax(x):
     """Return exp(x - max) / sum(exp(x - max)), row by row."""
@@ -17,10 +17,10 @@ def softmax(x):
     for i in nl.affine_range(rows // P):
         x_tile = nl.load(x[nl.ds(i * P, P), 0:columns])
         row_max = nl.max(x_tile, axis=[1], keepdims=True)
-        shifted = nl.subtract(x_tile, row_max)
+        shifted = nl.subtract(x_tile, row_max, dtype=nl.float32)
         exponent = nl.exp(shifted)
         total = nl.sum(exponent, axis=[1], keepdims=True)
-        out_tile = nl.divide(exponent, total)
+        out_tile = nl.divide(exponent, total, dtype=out.dtype)
         nl.store(out[nl.ds(i * P, P), 0:columns], value=out_tile)
 
     return out
