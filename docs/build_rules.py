@@ -16,7 +16,9 @@ HEAD = """\
 
 This page is generated from the rules' own documentation by `python docs/build_rules.py`;
 `accelopt explain CODE` prints one of them. Codes beginning with R are about what hardware or
-compiler reject, P about what is slow, M about moving to the current dialect.
+compiler reject, P about what is slow, A about the arguments that a kernel is analyzed with,
+D about directives, S about syntax. The severity is the usual one; a finding may have a lower one,
+for example where it costs little time.
 
 Switch a rule off on one line with `# accelopt: ignore[CODE]`, in a file with
 `# accelopt: ignore-file[CODE]`, in a project with `ignore = ["CODE"]` under `[tool.accelopt]`.
