@@ -266,9 +266,8 @@ def _cuts(operator: str, var: Var, coefficient: int, const: int) -> tuple[int, .
         root = -const / coefficient
         points = tuple(range(int(root) - 1, int(root) + 3))
         test = _TESTS[operator]
-        points = tuple(
-            p for p in points if test(coefficient * p + const) != test(coefficient * (p - 1) + const)
-        )
+        holds = {p: test(coefficient * p + const) for p in (points[0] - 1, *points)}
+        points = tuple(p for p in points if holds[p] != holds[p - 1])
     return tuple(p for p in points if var.low < p < var.high)
 
 

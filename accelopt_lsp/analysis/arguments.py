@@ -78,7 +78,7 @@ def discover_arguments(
     if reference is not None and path is not None and unresolved():
         add(f"reference {reference}", referenced(kernel, path.parent / reference))
     if unresolved():
-        add("annotation", annotated(document, kernel))
+        add("annotation", dict(annotated(document, kernel)))
     if unresolved():
         for origin, specs in inferred(document, kernel, values):
             add(origin, specs)

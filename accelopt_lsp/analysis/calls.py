@@ -7,7 +7,7 @@ import ast
 from accelopt_lsp.analysis.builtins import call_builtin, call_math
 from accelopt_lsp.analysis.classes import instantiate, method_of
 from accelopt_lsp.analysis.creation import create
-from accelopt_lsp.analysis.host import call_numpy
+from accelopt_lsp.analysis.host import call_framework, call_numpy
 from accelopt_lsp.analysis.issue import call_api
 from accelopt_lsp.analysis.machine import MAX_CALL_DEPTH, Machine, evaluates
 from accelopt_lsp.analysis.methods import call_method, language_call
@@ -111,6 +111,9 @@ def _call_name(
         return call_math(name, args)
     if head == "np":
         return call_numpy(m, name, args, kwargs)
+    for framework in ("torch.", "jax.numpy."):
+        if path.startswith(framework):
+            return call_framework(m, path.removeprefix(framework), args, kwargs)
     if head in ("nl", "nisa"):
         api = find_api(path)
         if api is None:

@@ -58,7 +58,8 @@ def create(
     storage = m.new_storage(shape, dtype, buffer, blocks=blocks)
     tensor: Value = Blocks(storage) if blocks else View.whole(storage)
     value = bound["fill_value"] if api.name == "nl.full" else _FILLS.get(api.name)
-    if value is not None and buffer is Buffer.SBUF:
+    started = buffer is Buffer.PSUM and value == 0
+    if value is not None and buffer.on_chip and not started:
         fill(m, node, View.whole(storage), value, storage.block_count)
     return tensor
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from accelopt_lsp.analysis.affine import Undecided
+from accelopt_lsp.analysis.machine import Machine
 from accelopt_lsp.analysis.references import as_dtype
 from accelopt_lsp.analysis.tensors import sizes
-from accelopt_lsp.analysis.values import HostArray, IndexArray, ListValue, Ref, Unknown, Value
-from accelopt_lsp.nki.dtypes import BOOL, FLOAT32, DType, get_dtype
-from accelopt_lsp.analysis.machine import Machine
+from accelopt_lsp.analysis.values import HostArray, ListValue, Ref, Unknown, Value
+from accelopt_lsp.nki.dtypes import FLOAT32, DType, get_dtype
 
 _FROM_SHAPE = frozenset("zeros ones empty full random.random random.random_sample".split())
 _RANDOM_SHAPES = frozenset("random.rand random.randn".split())
@@ -65,6 +64,19 @@ def call_numpy(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value
     return Unknown(f"the result of np.{name}")
 
 
+_TORCH_SHAPES = frozenset("rand randn zeros ones empty".split())
+
+
+def call_framework(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """Calls of torch and jax.numpy that make arrays; sizes may be given one by one."""
+    if name in _TORCH_SHAPES and args:
+        shape = sizes((args[0],)) if len(args) == 1 else sizes(tuple(args))
+        return HostArray(shape, _given_dtype(kwargs, []) or FLOAT32)
+    if name == "full" and args:
+        return HostArray(sizes((args[0],)), _given_dtype(kwargs, []) or FLOAT32)
+    return call_numpy(m, name, args, kwargs)
+
+
 def _dtype(args: list[Value]) -> Value:
     found = as_dtype(args[0]) if args else None
     return found if found is not None else Unknown("a data type that is not known")
@@ -97,6 +109,9 @@ def host_method(
     owner: HostArray, name: str, args: list[Value], kwargs: dict[str, Value]
 ) -> Value:
     """A method of a host array."""
+    if name in ("to", "type", "contiguous", "cuda", "cpu", "detach", "clone"):
+        given = as_dtype(kwargs.get("dtype")) or next((d for a in args if (d := as_dtype(a))), None)
+        return HostArray(owner.shape, given or owner.dtype)
     if name == "astype":
         given = as_dtype(args[0] if args else kwargs.get("dtype"))
         return HostArray(owner.shape, given)
@@ -129,10 +144,3 @@ def host_method(
     if name in ("copy", "clip"):
         return owner
     return Unknown(f"array.{name} is not analyzed")
-
-
-def host_of(value: Any) -> HostArray | None:
-    return value if isinstance(value, HostArray) else None
-
-
-__all__ = ["BOOL", "FLOAT32", "IndexArray", "call_numpy", "host_method", "host_of"]

@@ -7,13 +7,21 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
+from math import prod
 from typing import Any
 
 from attrs import evolve
 
 from accelopt_lsp.analysis.affine import Affine, bounds
 from accelopt_lsp.analysis.machine import Machine, Record
-from accelopt_lsp.analysis.masks import trimmed
+from accelopt_lsp.analysis.masks import (
+    FULL_WIDTH,
+    Cut,
+    cut_view,
+    cuts_of,
+    split_mask,
+    trimmed,
+)
 from accelopt_lsp.analysis.references import as_dtype, operator_name
 from accelopt_lsp.analysis.values import (
     Blocks,
@@ -30,6 +38,7 @@ from accelopt_lsp.analysis.values import (
 from accelopt_lsp.nki.diagnostics import Severity
 from accelopt_lsp.nki.dialects import Api, BindError, find_api
 from accelopt_lsp.nki.dtypes import DType
+from accelopt_lsp.nki.instructions import INSTRUCTIONS
 from accelopt_lsp.nki.lowering import (
     RESULT,
     Lowered,
@@ -38,7 +47,7 @@ from accelopt_lsp.nki.lowering import (
     lower,
     retarget,
 )
-from accelopt_lsp.nki.operands import Buffer, Engine
+from accelopt_lsp.nki.operands import Buffer, Engine, OperandType
 
 SOME_NUMBER = 1.5
 """Stands for a number whose value is not known; no lowering depends on values."""
@@ -64,28 +73,62 @@ def call_api(
     nodes = _nodes_by_parameter(m, api, argument_nodes or {})
     views = {k: v for k, v in bound.items() if isinstance(v, View)}
     mask = bound.get("mask")
-    if isinstance(mask, Mask):
-        kept = trimmed(name, views, mask)
-        if kept is None:
-            return Unknown("the mask leaves nothing")
-        views = kept
-        bound = {**bound, **views}
     try:
         values = {k: _lowering_value(k, v) for k, v in bound.items()}
     except UnknownArgument as error:
         m.unknown(f"{name}: {error}")
         return Unknown(str(error))
-    _check_bounds(m, node, views, nodes, masked=mask is not None)
+    if not isinstance(mask, Mask) or None in mask.terms:
+        _check_bounds(m, node, views, nodes, masked=mask is not None)
+        lowered = _lower(m, node, name, values)
+        if isinstance(lowered, Unknown):
+            return lowered
+        if lowered.view_of is not None:
+            return _view_result(views, lowered)
+        return _record(m, node, lowered, views, nodes)
+    return _masked(m, node, name, mask, values, views, nodes)
+
+
+def _lower(m: Machine, node: ast.AST, name: str, values: dict[str, Any]) -> Lowered | Unknown:
     try:
-        lowered = lower(m.dialect, name, values, m.target)
+        return lower(m.dialect, name, values, m.target)
     except LoweringError as error:
         return _lowering_error(m, node, name, error)
-    except (ValueError, TypeError, KeyError, ArithmeticError) as error:
+    except (ValueError, TypeError, KeyError, ArithmeticError, AttributeError) as error:
         m.unknown(f"{name}: {error}")
         return Unknown(f"{name}: {error}")
-    if lowered.view_of is not None:
-        return _view_result(views, lowered)
-    return _record(m, node, lowered, views, nodes)
+
+
+def _masked(
+    m: Machine,
+    node: ast.AST,
+    name: str,
+    mask: Mask,
+    values: dict[str, Any],
+    views: dict[str, View],
+    nodes: dict[str, ast.AST],
+) -> Value:
+    """A call under its mask: what it works on is cut short, its result keeps its shape."""
+    whole = _lower(m, node, name, values)
+    if isinstance(whole, Unknown):
+        return whole
+    found = split_mask(mask)
+    if found is None:
+        if whole.result is None:
+            return None
+        given = whole.result
+        return View.whole(m.new_storage(given.shape, given.dtype, given.buffer, kind="temporary"))
+    rank, axes = found
+    if name in FULL_WIDTH:
+        return _record(m, node, whole, views, nodes)
+    kept = trimmed(views, rank, axes)
+    lowered = _lower(m, node, name, {**values, **{k: v.operand() for k, v in kept.items()}})
+    if isinstance(lowered, Unknown):
+        return lowered
+    if whole.result is None:
+        return _record(m, node, lowered, kept, nodes)
+    cuts = cuts_of(rank, axes, whole.result.shape)
+    return _record(m, node, lowered, kept, nodes, whole.result, cuts)
 
 
 class UnknownArgument(Exception):  # noqa: N818 - a control signal, no error
@@ -180,12 +223,15 @@ def _check_bounds(
 ) -> None:
     """R028, only where no mask can save the access."""
     for name, view in views.items():
-        if view.fault is None or masked:
-            continue
-        message = view.fault.describe(view.shape)
-        if message:
-            place = nodes.get(name, node)
-            m.find("R028", f"{message} of {view.storage.base.name or 'the tensor'}", place)
+        if view.fault is not None and not masked:
+            report_fault(m, nodes.get(name, node), view)
+
+
+def report_fault(m: Machine, node: ast.AST, view: View) -> None:
+    """R028 for a view that is sure to be out of bounds."""
+    message = view.fault.describe(view.shape) if view.fault is not None else ""
+    if message:
+        m.find("R028", f"{message} of {view.storage.base.name or 'the tensor'}", node)
 
 
 def _view_result(views: Mapping[str, View], lowered: Lowered) -> Value:
@@ -203,11 +249,13 @@ def _record(
     lowered: Lowered,
     views: dict[str, View],
     nodes: dict[str, ast.AST],
+    whole: OperandType | None = None,
+    cuts: tuple[Cut, ...] = (),
 ) -> Value:
     result: Value = None
     views = dict(views)
     if lowered.result is not None:
-        given = lowered.result
+        given = whole or lowered.result
         storage = m.new_storage(
             given.shape, given.dtype, given.buffer, kind="temporary"
         )
@@ -215,7 +263,7 @@ def _record(
         views[RESULT] = result
         m.fresh[storage.id] = len(m.records)
     m.records.append(
-        Record(m.line, node, lowered, m.times, tuple(m.loops), views, nodes)
+        Record(m.line, node, lowered, m.times, tuple(m.loops), views, nodes, cuts=cuts)
     )
     _touch_operands(m, lowered, views)
     return result
@@ -250,7 +298,7 @@ def write_into(
 ) -> None:
     """Let a call that was just made write straight into ``destination``."""
     index = m.fresh[record.views[RESULT].storage.id]
-    lowered = retarget(record.lowered, destination.operand())
+    lowered = retarget(record.lowered, cut_view(destination, record.cuts).operand())
     views = {**record.views, RESULT: destination}
     m.records[index] = evolve(
         record, lowered=lowered, views=views, accumulates=accumulates
@@ -260,6 +308,26 @@ def write_into(
         m.storages.pop()
     del m.fresh[temporary.id]
     m.touch(destination, written=True)
+
+
+def can_write(record: Record, destination: View) -> bool:
+    """Whether the instruction that makes a result can write into that tile itself."""
+    result = record.lowered.result
+    if result is None or not destination.on_chip:
+        return False
+    shape = record.views[RESULT].shape
+    if shape != destination.shape:
+        free = destination.operand().free
+        same = shape[0] == destination.shape[0] and prod(shape[1:]) == free
+        if not same or record.cuts:
+            return False
+    if result.buffer is Buffer.PSUM:
+        return destination.buffer is Buffer.PSUM
+    for issue in record.lowered.issues:
+        if any(slot.partition("@")[0] == RESULT for slot in issue.writes):
+            spec = INSTRUCTIONS[issue.op].operand("dst")
+            return spec is not None and destination.buffer in spec.buffers
+    return False
 
 
 def ends_in_matmul(record: Record) -> bool:

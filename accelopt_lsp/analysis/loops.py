@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 from collections import deque
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 from attrs import frozen
@@ -43,11 +44,11 @@ from accelopt_lsp.analysis.machine import (
 from accelopt_lsp.analysis.scope import Scope
 from accelopt_lsp.analysis.statements import bind, forget
 from accelopt_lsp.analysis.values import (
+    IndexArray,
     ListValue,
     Range,
     Repeat,
     Unknown,
-    IndexArray,
     Value,
     View,
     flat_length,
@@ -325,7 +326,7 @@ def _cut(low: int, high: int, cuts: tuple[int, ...] | None) -> list[tuple[int, i
     if not inside:
         return [(i, i + 1) for i in range(low, high)]
     edges = [low, *inside, high]
-    return list(zip(edges[:-1], edges[1:], strict=True))
+    return list(pairwise(edges))
 
 
 @executes(ast.While)

@@ -55,6 +55,7 @@ class Record:
         views: tensors by slot.
         nodes: syntax of the arguments by slot, for diagnostics.
         accumulates: the destination is also read (products added up in PSUM).
+        cuts: what a mask leaves of the result.
     """
 
     line: int
@@ -65,6 +66,7 @@ class Record:
     views: dict[str, View]
     nodes: dict[str, ast.AST]
     accumulates: bool = False
+    cuts: tuple[tuple[int, int, int], ...] = ()
 
 
 @frozen(slots=True, eq=False)

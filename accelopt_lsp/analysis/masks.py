@@ -66,19 +66,39 @@ def _valid(term: IndexArray, axis: int) -> tuple[int, int]:
     return 0, min(size, base // -step + 1)
 
 
-def trimmed(name: str, views: Mapping[str, View], mask: Mask) -> dict[str, View] | None:
-    """Tensors of a call after its mask; None where the call does nothing."""
-    found = split_mask(mask)
-    if found is None:
-        return None
-    rank, cuts = found
-    result = dict(views)
+FULL_WIDTH = frozenset({"nisa.nc_matmul", "nl.matmul"})
+"""Products run at full width whatever their mask."""
+_VECTORS = frozenset({"bias", "scale", "operand0", "initial", "reduce_res"})
+
+Cut = tuple[int, int, int]
+"""Axis of a tensor, first valid position, end of the valid ones."""
+
+
+def cuts_of(rank: int, found: Bounds, shape: tuple[int, ...]) -> tuple[Cut, ...]:
+    """Bounds of a mask's axes as cuts of a tensor's, aligned at the last axis."""
+    cuts = []
+    for axis, (size, low, high) in found.items():
+        at = 0 if axis == 0 else len(shape) - (rank - axis)
+        if at < 0 or shape[at] != size or (low, high) == (0, size):
+            continue
+        cuts.append((at, low, high))
+    return tuple(cuts)
+
+
+def cut_view(view: View, cuts: tuple[Cut, ...]) -> View:
+    """The part of a tensor that a mask leaves."""
+    for axis, low, high in cuts:
+        if axis < len(view.shape) and view.shape[axis] > 1:
+            view = view.narrowed(axis, low, high)
+    return view
+
+
+def trimmed(
+    views: Mapping[str, View], rank: int, found: Bounds
+) -> dict[str, View]:
+    """Tensors of a call after its mask; ``[P, 1]`` operands are only cut in partitions."""
+    result = {}
     for slot, view in views.items():
-        narrowed = view
-        lead = len(view.shape) - rank
-        for axis, (size, low, high) in cuts.items():
-            at = axis + lead
-            if 0 <= at < len(narrowed.shape) and narrowed.shape[at] == size:
-                narrowed = narrowed.narrowed(at, low, high)
-        result[slot] = narrowed
+        own = {a: b for a, b in found.items() if a == 0} if slot in _VECTORS else found
+        result[slot] = cut_view(view, cuts_of(rank, own, view.shape))
     return result

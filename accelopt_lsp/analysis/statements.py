@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import ast
+from math import prod
+
+from attrs import evolve
 
 from accelopt_lsp.analysis.affine import Undecided
 from accelopt_lsp.analysis.creation import fill, renamed
 from accelopt_lsp.analysis.expressions import binary, make_function, truth
-from accelopt_lsp.analysis.issue import call_api, ends_in_matmul, fresh_record, write_into
+from accelopt_lsp.analysis.issue import (
+    call_api,
+    can_write,
+    ends_in_matmul,
+    fresh_record,
+    report_fault,
+    write_into,
+)
 from accelopt_lsp.analysis.machine import (
     BREAK,
     CONTINUE,
@@ -35,6 +45,7 @@ from accelopt_lsp.analysis.values import (
     list_item,
 )
 from accelopt_lsp.nki.dialects import Dialect
+from accelopt_lsp.nki.lowering import RESULT
 from accelopt_lsp.nki.operands import Buffer
 
 _AUGMENTED: dict[type[ast.operator], str] = {
@@ -188,7 +199,10 @@ def assign_tile(
     if value.storage is place.storage and value.offset == place.offset:
         return
     record = fresh_record(m, value)
-    if record is not None and not isinstance(source, ast.Name | ast.Subscript | ast.Attribute):
+    named = isinstance(source, ast.Name | ast.Subscript | ast.Attribute)
+    if record is not None and not named and can_write(record, place):
+        if place.fault is not None and not record.cuts:
+            report_fault(m, node, place)
         write_into(m, record, place)
         return
     if value.storage.id in m.fresh and m.fresh[value.storage.id] == -1:
@@ -200,10 +214,29 @@ def assign_tile(
     if value.buffer is Buffer.HBM or place.buffer is Buffer.HBM:
         call_api(m, node, "nisa.dma_copy", [], {"dst": place, "src": value})
         return
-    copied = call_api(m, node, "nl.copy", [], {name: value})
+    copied = call_api(m, node, "nl.copy", [], {name: _broadcast_free(value, place)})
     record = fresh_record(m, copied)
-    if record is not None:
-        write_into(m, record, place)
+    if record is None:
+        return
+    shape = record.views[RESULT].shape
+    if (shape[0], prod(shape[1:])) != (place.shape[0], prod(place.shape[1:])):
+        m.find("R027", f"cannot assign {list(shape)} to {list(place.shape)}", node)
+        m.unknown(f"cannot assign {list(shape)} to {list(place.shape)}")
+        return
+    write_into(m, record, place)
+
+
+def _broadcast_free(value: View, place: View) -> View:
+    """A size-1 free axis of what is assigned is repeated."""
+    if len(value.shape) != len(place.shape) or value.shape[0] != place.shape[0]:
+        return value
+    strides = list(value.strides)
+    for axis in range(1, len(value.shape)):
+        if value.shape[axis] == 1 and place.shape[axis] > 1:
+            strides[axis] = 0
+        elif value.shape[axis] != place.shape[axis]:
+            return value
+    return evolve(value, shape=place.shape, strides=tuple(strides))
 
 
 @executes(ast.AugAssign)

@@ -20,8 +20,8 @@ from accelopt_lsp.analysis.affine import (
     floordiv,
     modulo,
     scale,
-    subtract,
     substitute,
+    subtract,
 )
 from accelopt_lsp.nki.dtypes import DType
 from accelopt_lsp.nki.operands import Buffer, OperandType, row_major_strides

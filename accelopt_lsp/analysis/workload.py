@@ -136,7 +136,12 @@ def _loops(machine: Machine) -> tuple[LoopWork, ...]:
         trips[key].add(visit.trips)
         totals[key] += visit.total
     return tuple(
-        LoopWork(line, variable, next(iter(found)) if len(found) == 1 else None, totals[line, variable])
+        LoopWork(
+            line,
+            variable,
+            next(iter(found)) if len(found) == 1 else None,
+            totals[line, variable],
+        )
         for (line, variable), found in sorted(trips.items())
     )
 
