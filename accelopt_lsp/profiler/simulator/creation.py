@@ -16,7 +16,7 @@ from accelopt_lsp.nki.dtypes import DType
 from accelopt_lsp.nki.operands import Buffer
 from accelopt_lsp.profiler.simulator import session as sessions
 from accelopt_lsp.profiler.simulator.assignment import fill
-from accelopt_lsp.profiler.simulator.elements import as_dtype, to_carrier
+from accelopt_lsp.profiler.simulator.elements import ElementType, as_dtype, to_carrier
 from accelopt_lsp.profiler.simulator.errors import KernelRejected
 from accelopt_lsp.profiler.simulator.library import entry_of
 from accelopt_lsp.profiler.simulator.session import Session
@@ -41,13 +41,15 @@ class MemoryRegion:
     Attributes:
         name: ``sbuf``, ``psum``, ``hbm``, ``private_hbm`` or ``shared_hbm``.
         address: block index, partitions and bytes a partition to (start partition, byte).
+        buffer: the memory itself.
     """
 
     name: str
     address: Address | None = field(default=None, eq=False)
+    buffer: Buffer = field(init=False, eq=False)
 
-    @property
-    def buffer(self) -> Buffer:
+    @buffer.default
+    def _buffer(self) -> Buffer:
         return Buffer.HBM if self.name.endswith("hbm") else Buffer(self.name)
 
     def __str__(self) -> str:
@@ -118,6 +120,8 @@ def element_of(value: Any) -> DType:
     Raises:
         KernelRejected: no such data type.
     """
+    if type(value) is ElementType:
+        return value.element
     found = as_dtype(value)
     if found is None:
         raise KernelRejected(f"{value!r} is no data type of NKI")
@@ -128,7 +132,7 @@ def shape_of(value: Any) -> tuple[Any, ...]:
     """Sizes, with the partition dimension still marked."""
     sizes = tuple(value) if isinstance(value, list | tuple) else (value,)
     for size in sizes:
-        if not isinstance(size, int | np.integer):
+        if type(size) is not int and not isinstance(size, int | np.integer):
             raise KernelRejected(f"sizes must be integers, got {list(sizes)}")
     return sizes
 
@@ -154,13 +158,21 @@ def create(
     """A tensor with or without a first value; blocks get allocations of their own."""
     site, line = session.locate(frame)
     label = name or site.target
-    marked = [i for i, n in enumerate(shape) if isinstance(n, PartitionSize)]
-    sizes = tuple(int(n) for n in shape)
+    first, sizes = 0, shape
+    for position, size in enumerate(shape):
+        if type(size) is not int:
+            sizes = tuple([int(n) for n in shape])
+            if type(size) is PartitionSize:
+                first = position
+                break
     buffer = region.buffer
     if buffer is Buffer.HBM:
         return _create_hbm(session, sizes, element, region, value, label, site, line)
-    first = marked[0] if marked else 0
     number = session.storage_site(site)
+    if first == 0 and value is None and region.address is None:
+        return session.allocate(
+            sizes, element, buffer, name=label, line=line, site=number, pinned=pinned
+        )
     born = len(session.records)
 
     def make(index: tuple[int, ...]) -> Tensor:
@@ -232,7 +244,6 @@ def creation_functions(dialect: Dialect) -> dict[str, Callable[..., Any]]:
         def function(*args: Any, **kwargs: Any) -> Any:
             session = _running(name)
             bound = entry.bind(args, kwargs)
-            region = region_of(bound.get("buffer"), "sbuf")
             wanted = bound["fill_value"] if name == "full" else value
             address = bound.get("address")
             pinned = None if address is None else (int(address[0]), int(address[1]))
@@ -240,7 +251,7 @@ def creation_functions(dialect: Dialect) -> dict[str, Callable[..., Any]]:
                 session,
                 shape_of(bound["shape"]),
                 element_of(bound["dtype"]),
-                region,
+                region_of(bound.get("buffer"), "sbuf"),
                 wanted,
                 str(bound.get("name") or ""),
                 getframe(1),

@@ -162,11 +162,6 @@ def _round_bool(values: Array) -> Array:
     return (values != 0).astype(np.uint8)
 
 
-def rounder(dtype: DType) -> Callable[[Array], Array]:
-    """Function that turns computed values into the carrier of ``dtype``."""
-    return _ROUNDERS[dtype]
-
-
 def _make_rounder(dtype: DType) -> Callable[[Array], Array]:
     if dtype.kind is Kind.BOOL:
         return _round_bool
@@ -181,7 +176,10 @@ def _make_rounder(dtype: DType) -> Callable[[Array], Array]:
     return special.get(dtype.name) or _rounder_through(dtype)
 
 
-_ROUNDERS = {d: _make_rounder(d) for d in all_dtypes()}
+ROUNDERS = {d.name: _make_rounder(d) for d in all_dtypes()}
+"""Functions that turn computed values into the carrier of a data type, by its name."""
+CARRIERS = {d.name: carrier_type(d) for d in all_dtypes()}
+"""NumPy types of carriers, by name of the data type."""
 
 
 def to_carrier(values: Array, dtype: DType) -> Array:
@@ -192,8 +190,8 @@ def to_carrier(values: Array, dtype: DType) -> Array:
         source = source.astype(np.float32)
     if carrier == np.float32:
         source = source.astype(np.float32, copy=False)
-        return np.ascontiguousarray(_ROUNDERS[dtype](source))
-    return np.ascontiguousarray(_ROUNDERS[dtype](source).astype(carrier, copy=False))
+        return np.ascontiguousarray(ROUNDERS[dtype.name](source))
+    return np.ascontiguousarray(ROUNDERS[dtype.name](source).astype(carrier, copy=False))
 
 
 def from_carrier(values: Array, dtype: DType) -> Array:

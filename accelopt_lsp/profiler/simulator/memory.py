@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,11 +10,11 @@ import numpy as np
 from accelopt_lsp.nki.dtypes import DType
 from accelopt_lsp.nki.operands import Buffer
 from accelopt_lsp.profiler.simulator.elements import (
+    CARRIERS,
     INTEGER_POISON,
     POISON_BITS,
+    ROUNDERS,
     Array,
-    carrier_type,
-    rounder,
 )
 
 if TYPE_CHECKING:
@@ -38,26 +39,13 @@ class Memory:
         products: PSUM regions that a matrix product was written to since the allocation.
     """
 
-    __slots__ = (
-        "array",
-        "buffer",
-        "carrier",
-        "checked",
-        "element",
-        "id",
-        "itemsize",
-        "line",
-        "masked",
-        "name",
-        "products",
-        "quiet",
-        "round",
-        "row",
-        "rows",
-        "shape",
-        "state",
-        "writes",
-    )
+    array: Array | None = None
+    state = FRESH
+    masked = False
+    quiet = False
+    writes = 0
+    checked = -1
+    products: list[tuple[int, int, int, int]] | None = None
 
     def __init__(
         self, id: int, buffer: Buffer, element: DType, rows: int, row: int, name: str, line: int
@@ -69,17 +57,18 @@ class Memory:
         self.row = row
         self.name = name
         self.line = line
-        self.carrier = carrier_type(element)
-        self.itemsize = self.carrier.itemsize
-        self.round = rounder(element)
-        self.array: Array | None = None
-        self.state = FRESH
-        self.masked = False
-        self.quiet = False
-        self.writes = 0
-        self.checked = -1
-        self.products: list[tuple[int, int, int, int]] | None = None
-        self.shape: tuple[int, ...] = (rows, row)
+
+    @property
+    def carrier(self) -> np.dtype[Any]:
+        return CARRIERS[self.element.name]
+
+    @property
+    def itemsize(self) -> int:
+        return CARRIERS[self.element.name].itemsize
+
+    @property
+    def round(self) -> Callable[[Array], Array]:
+        return ROUNDERS[self.element.name]
 
     def fill(self, value: Any) -> None:
         """Give every element a value without an instruction (zeros in PSUM, constants)."""
@@ -95,10 +84,11 @@ class Memory:
         """NumPy view of a region; allocates poisoned memory where there is none yet."""
         if self.array is None:
             self.allocate()
-        size = self.itemsize
+        carrier = CARRIERS[self.element.name]
+        size = carrier.itemsize
         return np.ndarray(
             tensor.shape,
-            self.carrier,
+            carrier,
             self.array,  # type: ignore[arg-type]
             tensor.offset * size,
             tuple([s * size for s in tensor.strides]),

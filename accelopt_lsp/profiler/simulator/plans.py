@@ -12,7 +12,7 @@ from accelopt_lsp.nki.dialects import Api, BindError, Dialect
 from accelopt_lsp.nki.dtypes import DType
 from accelopt_lsp.nki.instructions import INSTRUCTIONS
 from accelopt_lsp.nki.lowering import RESULT, Issue, Lowered, LoweringError, lower, retarget
-from accelopt_lsp.nki.operands import Buffer, OperandType
+from accelopt_lsp.nki.operands import Buffer, OperandType, row_major_strides
 from accelopt_lsp.nki.targets import Target
 from accelopt_lsp.profiler.simulator.elements import ElementType, as_dtype
 from accelopt_lsp.profiler.simulator.errors import KernelRejected, UnsupportedByKernel
@@ -82,6 +82,7 @@ class Step:
         numeric: what it computes.
         exact: it only moves values, between equal types.
         into_result: it writes the call's result.
+        is_matmul: it is a matrix product.
     """
 
     issue: Issue
@@ -92,6 +93,7 @@ class Step:
     numeric: Numeric
     exact: bool
     into_result: bool
+    is_matmul: bool
 
 
 @define(slots=True, eq=False)
@@ -103,7 +105,9 @@ class Plan:
         steps: its instructions.
         simple: one instruction whose operands are the call's own tensors.
         templates: (line, accumulates) to template numbers in the trace.
-        retargeted: destination descriptor to the plan that writes straight into it.
+        retargeted: identity of a destination's descriptor to the plan that writes into it.
+        writable: memories that the result can be written to directly.
+        strides: of the result, if there is one.
     """
 
     lowered: Lowered
@@ -111,7 +115,9 @@ class Plan:
     simple: bool
     extra: Mapping[str, Any] = field(factory=dict)
     templates: dict[tuple[int, bool], tuple[int, ...]] = field(factory=dict)
-    retargeted: dict[OperandType, Plan] = field(factory=dict)
+    retargeted: dict[int, Plan] = field(factory=dict)
+    writable: dict[Buffer, bool] = field(factory=dict)
+    strides: tuple[int, ...] = ()
 
     def ends_in_matmul(self) -> bool:
         """The result is written by a matrix product, which can add it up in PSUM."""
@@ -121,6 +127,12 @@ class Plan:
 
     def can_write(self, buffer: Buffer) -> bool:
         """Whether the instruction that makes the result can write to that memory itself."""
+        found = self.writable.get(buffer)
+        if found is None:
+            found = self.writable[buffer] = self._can_write(buffer)
+        return found
+
+    def _can_write(self, buffer: Buffer) -> bool:
         result = self.lowered.result
         if result is None or buffer is Buffer.HBM:
             return False
@@ -138,7 +150,7 @@ class Plan:
         Raises:
             KernelRejected: the shapes differ.
         """
-        found = self.retargeted.get(destination)
+        found = self.retargeted.get(id(destination))
         if found is None:
             result = self.lowered.result
             assert result is not None
@@ -148,7 +160,7 @@ class Plan:
                 )
             found = make_plan(retarget(self.lowered, destination), self.extra)
             _check_destination(found)
-            self.retargeted[destination] = found
+            self.retargeted[id(destination)] = found
         return found
 
 
@@ -173,7 +185,9 @@ def make_plan(lowered: Lowered, extra: Mapping[str, Any]) -> Plan:
     simple = len(steps) == 1 and not any(
         "@" in s or (s.startswith("%") and s != RESULT) for s in slots
     )
-    return Plan(lowered, steps, simple, extra)
+    result = lowered.result
+    strides = () if result is None else row_major_strides(result.shape)
+    return Plan(lowered, steps, simple, extra, strides=strides)
 
 
 def _step(issue: Issue, lowered: Lowered, extra: Mapping[str, Any]) -> Step:
@@ -199,6 +213,7 @@ def _step(issue: Issue, lowered: Lowered, extra: Mapping[str, Any]) -> Step:
         numeric=NUMERICS[issue.op],
         exact=exact,
         into_result=into_result,
+        is_matmul=issue.op == "nc_matmul",
     )
 
 

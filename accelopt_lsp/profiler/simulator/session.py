@@ -18,9 +18,10 @@ from attrs import define
 from accelopt_lsp.nki.dialects import Dialect
 from accelopt_lsp.nki.dtypes import DType
 from accelopt_lsp.nki.lowering import RESULT
-from accelopt_lsp.nki.operands import Buffer, row_major_strides
+from accelopt_lsp.nki.operands import Buffer, OperandType, row_major_strides
 from accelopt_lsp.nki.targets import Target
 from accelopt_lsp.profiler.simulator.errors import InstructionLimit, KernelRejected
+from accelopt_lsp.profiler.simulator.indexing import loop_depth
 from accelopt_lsp.profiler.simulator.masks import Mask, holds
 from accelopt_lsp.profiler.simulator.memory import FRESH, FULL, Memory
 from accelopt_lsp.profiler.simulator.source import Site, Sources
@@ -29,7 +30,6 @@ from accelopt_lsp.profiler.simulator.trace import Storage, Template, Trace
 if TYPE_CHECKING:
     from accelopt_lsp.profiler.simulator.elements import Array
     from accelopt_lsp.profiler.simulator.plans import Entry, Plan, Step
-    from accelopt_lsp.profiler.simulator.tensors import Tensor
 
 _current: Session | None = None
 
@@ -115,6 +115,9 @@ class Session:
         self.program: tuple[int, ...] = ()
         self.shared: list[Tensor] = []
         self.shared_position = 0
+        self._forms: dict[
+            tuple[Any, ...], tuple[int, int, tuple[int, ...], OperandType]
+        ] = {}
         self._templates: dict[tuple[Any, ...], int] = {}
         self._storage_sites: dict[tuple[int, str], int] = {}
         self._constants: dict[tuple[Any, ...], Tensor] = {}
@@ -145,31 +148,42 @@ class Session:
         Raises:
             KernelRejected: no such tile fits the hardware.
         """
-        from accelopt_lsp.profiler.simulator.tensors import Tensor
-
-        rows = shape[0] if shape else 1
-        row = prod(shape[1:])
-        if buffer is not Buffer.HBM:
-            self._check_tile(shape, row * element.nbytes, buffer)
+        form = self._forms.get((shape, element.name, buffer))
+        if form is None:
+            form = self._form(shape, element, buffer)
+        rows, row, strides, operand = form
         storages = self.trace.storages
-        memory = Memory(len(storages), buffer, element, rows, max(row, 1), name, line)
-        memory.shape = shape
+        memory = Memory(len(storages), buffer, element, rows, row, name, line)
         storages.append(
             Storage(
                 memory.id,
                 name,
                 buffer,
-                max(row, 1) * element.nbytes,
+                row * element.nbytes,
                 rows,
                 line,
                 site,
                 len(self.records) if born is None else born,
                 external,
                 pinned,
+                loop_depth(),
             )
         )
-        strides = row_major_strides(shape) if shape else ()
-        return Tensor(memory, shape, strides, 0, element, buffer)
+        tensor = Tensor(memory, shape, strides, 0, element, buffer)
+        tensor.operand = operand
+        return tensor
+
+    def _form(
+        self, shape: tuple[int, ...], element: DType, buffer: Buffer
+    ) -> tuple[int, int, tuple[int, ...], OperandType]:
+        row = max(prod(shape[1:]), 1)
+        if buffer is not Buffer.HBM:
+            self._check_tile(shape, row * element.nbytes, buffer)
+        strides = row_major_strides(shape)
+        operand = operand_type(shape, strides, element, buffer, 0)
+        made = (shape[0] if shape else 1, row, strides, operand)
+        self._forms[(shape, element.name, buffer)] = made
+        return made
 
     def _check_tile(self, shape: tuple[int, ...], partition_bytes: int, buffer: Buffer) -> None:
         if len(shape) < 2:
@@ -234,18 +248,16 @@ class Session:
             return None
         if lowered.view_of is not None:
             return self._view_of(lowered.view_of, result.shape, result.layout, bound)
-        tensor = self._unplaced(result.shape, result.dtype, result.buffer)
+        tensor = Tensor(None, result.shape, plan.strides, 0, result.dtype, result.buffer)
         self.pending = Pending(plan, bound, tensor, frame, site, line)
         return tensor
 
     def plan(self, entry: Entry, bound: dict[str, Any]) -> Plan | None:
         """The prepared call; None when a mask has to be applied first."""
-        from accelopt_lsp.profiler.simulator.tensors import Tensor
-
         key: list[Any] = [entry]
         for value in bound.values():
             if type(value) is Tensor:
-                key.append(value.operand or value.typed())
+                key.append(id(value.operand or value.typed()))
             elif type(value) is list:
                 key.append(tuple(value))
             elif type(value) is Mask:
@@ -262,16 +274,12 @@ class Session:
         return found
 
     def _build(self, entry: Entry, bound: dict[str, Any]) -> Plan:
-        from accelopt_lsp.profiler.simulator.plans import build
-
         plan = build(entry, bound, self.target, self.names)
         for note in plan.lowered.notes:
             self.notes.setdefault(note)
         return plan
 
     def _unplaced(self, shape: tuple[int, ...], element: DType, buffer: Buffer) -> Tensor:
-        from accelopt_lsp.profiler.simulator.tensors import Tensor
-
         return Tensor(None, shape, row_major_strides(shape), 0, element, buffer)
 
     def _view_of(
@@ -285,9 +293,7 @@ class Session:
         return source.derived(shape, strides, source.offset)
 
     def _invoke_masked(self, entry: Entry, bound: dict[str, Any], frame: FrameType) -> Any:
-        from accelopt_lsp.profiler.simulator.masking import masked_call
-
-        return masked_call(self, entry, bound, frame)
+        return masking.masked_call(self, entry, bound, frame)
 
     def flush(self) -> None:
         """Run the call that was held back, into memory of its own."""
@@ -352,15 +358,13 @@ class Session:
         if plan.simple:
             step = plan.steps[0]
             operands = bound
-            if step.issue.op == "nc_matmul" and not accumulates:
+            if step.is_matmul and not accumulates:
                 accumulates = self._accumulates(step, bound, result)
             self._issue(plan, 0, step, operands, result, line, accumulates)
             if self.full:
                 self._compute(step, operands, result, line, accumulates, where)
             return
-        from accelopt_lsp.profiler.simulator.slots import resolve
-
-        slots = resolve(self, plan, bound, result, site, line)
+        slots = slots_of(self, plan, bound, result, site, line)
         last = len(plan.steps) - 1
         for number, step in enumerate(plan.steps):
             adds = accumulates and number == last
@@ -529,40 +533,28 @@ class Session:
 
     def assign(self, tensor: Tensor, key: Any, value: Any) -> None:
         """``tensor[key] = value``."""
-        from accelopt_lsp.profiler.simulator.assignment import assign
-
-        assign(self, tensor, key, value, sys._getframe(2))
+        assignment.assign(self, tensor, key, value, sys._getframe(2))
 
     def augment(self, name: str, tensor: Tensor, other: Any) -> Any:
         """``tensor += other`` and its siblings."""
-        from accelopt_lsp.profiler.simulator.assignment import augment
-
-        return augment(self, name, tensor, other, sys._getframe(2))
+        return assignment.augment(self, name, tensor, other, sys._getframe(2))
 
     def operator(self, name: str, *args: Any) -> Any:
         """``a + b`` and its siblings."""
-        from accelopt_lsp.profiler.simulator.library import entry_of
-
         return self.call(entry_of(name, self.dialect), args, {}, sys._getframe(2))
 
     def broadcast(self, tensor: Tensor, shape: tuple[int, ...]) -> Any:
         """``tensor.broadcast_to(shape)``: ``nl.broadcast_to``."""
-        from accelopt_lsp.profiler.simulator.library import entry_of
-
         entry = entry_of("nl.broadcast_to", self.dialect)
         return self.call(entry, (tensor,), {"shape": shape}, sys._getframe(2))
 
     def copy(self, tensor: Tensor, dtype: Any) -> Any:
         """``tensor.astype(dtype)``: ``nl.copy``."""
-        from accelopt_lsp.profiler.simulator.library import entry_of
-
         entry = entry_of("nl.copy", self.dialect)
         return self.call(entry, (tensor,), {"dtype": dtype}, sys._getframe(2))
 
     def _flush_reduction(self, pending: Pending) -> None:
         """A loop reduction into a variable: one tile for all iterations of the named loops."""
-        from accelopt_lsp.profiler.simulator.assignment import reduce_into
-
         result = pending.result
         before = self._loop_results.get(pending.site.id)
         assert pending.reduces is not None
@@ -571,8 +563,16 @@ class Session:
             self._loop_results[pending.site.id] = result
         else:
             result.memory, result.operand = before.memory, None
-        reduce_into(self, pending, result)
+        assignment.reduce_into(self, pending, result)
 
 
 def _overlap(a: tuple[int, int, int, int], b: tuple[int, int, int, int]) -> bool:
     return a[0] < b[1] and b[0] < a[1] and a[2] < b[3] and b[2] < a[3]
+
+
+# These are made of sessions themselves, so they can only be imported when Session exists.
+from accelopt_lsp.profiler.simulator import assignment, masking  # noqa: E402
+from accelopt_lsp.profiler.simulator.library import entry_of  # noqa: E402
+from accelopt_lsp.profiler.simulator.plans import build  # noqa: E402
+from accelopt_lsp.profiler.simulator.slots import resolve as slots_of  # noqa: E402
+from accelopt_lsp.profiler.simulator.tensors import Tensor, operand_type  # noqa: E402

@@ -29,7 +29,7 @@ def operand_type(
     start_partition: int,
 ) -> OperandType:
     """The descriptor of a view; equal views share one, so comparing them is cheap."""
-    key = (shape, strides, element, buffer, start_partition)
+    key = (shape, strides, element.name, buffer, start_partition)
     found = _TYPES.get(key)
     if found is None:
         first = 0 if buffer is Buffer.HBM else 1
@@ -39,7 +39,7 @@ def operand_type(
         layout = None if same else (0,) * first + strides[first:]
         made = OperandType(shape, element, buffer, layout, start_partition)
         found = _TYPES[key] = _TYPES.setdefault(
-            (shape, layout, element, buffer, start_partition, "interned"), made
+            (shape, layout, element.name, buffer, start_partition, "interned"), made
         )
     return found
 
@@ -102,7 +102,13 @@ class Tensor:
     # What the simulator needs.
 
     def typed(self) -> OperandType:
-        """Its descriptor; memoised in ``operand``."""
+        """Its descriptor; memoised in ``operand``.
+
+        Raises:
+            KernelRejected: the view leaves its tensor.
+        """
+        if self.fault is not None:
+            raise KernelRejected(self.fault.describe(), "R028")
         start = 0
         if self.buffer is not Buffer.HBM and self.memory is not None:
             start = self.offset // self.memory.row
@@ -221,10 +227,9 @@ class Tensor:
         raise KernelRejected("a tensor cannot be iterated over; loop over indices", "R005")
 
     def __getitem__(self, key: Any) -> Tensor:
-        from accelopt_lsp.profiler.simulator.views import select
-
-        self.settle()
-        return select(self, key)
+        if self.memory is None:
+            self.settle()
+        return views.select(self, key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         sessions.active().assign(self, key, value)
@@ -232,31 +237,21 @@ class Tensor:
     # Views without a copy, in the names of either dialect.
 
     def reshape(self, *shape: Any) -> Tensor:
-        from accelopt_lsp.profiler.simulator import views
-
         self.settle()
         return views.reshape(self, views.sizes_of(shape))
 
     def broadcast_to(self, *shape: Any) -> Tensor:
-        from accelopt_lsp.profiler.simulator import views
-
         return sessions.active().broadcast(self, views.sizes_of(shape))
 
     def broadcast(self, dim: int, size: int) -> Tensor:
-        from accelopt_lsp.profiler.simulator import views
-
         self.settle()
         return views.broadcast(self, dim, size)
 
     def permute(self, *dims: Any) -> Tensor:
-        from accelopt_lsp.profiler.simulator import views
-
         self.settle()
         return views.permute(self, views.sizes_of(dims))
 
     def expand_dim(self, dim: int) -> Tensor:
-        from accelopt_lsp.profiler.simulator import views
-
         self.settle()
         return views.expand_dim(self, dim)
 
@@ -264,38 +259,26 @@ class Tensor:
         return self.expand_dim(axis)
 
     def squeeze_dim(self, dim: int) -> Tensor:
-        from accelopt_lsp.profiler.simulator import views
-
         self.settle()
         return views.squeeze_dim(self, dim)
 
     def reshape_dim(self, dim: int, shape: Any) -> Tensor:
-        from accelopt_lsp.profiler.simulator import views
-
         self.settle()
         return views.reshape_dim(self, dim, tuple(shape))
 
     def flatten_dims(self, start_dim: int, end_dim: int) -> Tensor:
-        from accelopt_lsp.profiler.simulator import views
-
         self.settle()
         return views.flatten_dims(self, start_dim, end_dim)
 
     def slice(self, dim: int, start: int, end: int, step: int = 1) -> Tensor:
-        from accelopt_lsp.profiler.simulator import views
-
         self.settle()
         return views.slice_dim(self, dim, start, end, step)
 
     def select(self, dim: int, index: Any) -> Tensor:
-        from accelopt_lsp.profiler.simulator import views
-
         self.settle()
         return views.select_dim(self, dim, index)
 
     def ap(self, pattern: Any, offset: int | None = None, **options: Any) -> Tensor:
-        from accelopt_lsp.profiler.simulator import views
-
         self.settle()
         return views.access_pattern(self, pattern, offset or 0, options)
 
@@ -471,3 +454,6 @@ class BlockTensor:
         if isinstance(found, BlockTensor):
             raise KernelRejected("assign to one block at a time", "R014")
         sessions.active().assign(found, rest or Ellipsis, value)
+
+
+from accelopt_lsp.profiler.simulator import views  # noqa: E402 - views are made of tensors

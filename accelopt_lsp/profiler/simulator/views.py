@@ -95,9 +95,12 @@ def select(tensor: Tensor, key: Any) -> Tensor:
 def _basic(tensor: Tensor, parts: tuple[Any, ...]) -> Tensor:
     shape, strides = tensor.shape, tensor.strides
     rank = len(shape)
-    given = sum([p is not None for p in parts])
-    if any([p is Ellipsis for p in parts]):
-        at = [p is Ellipsis for p in parts].index(True)
+    given = len(parts)
+    for part in parts:
+        if part is None:
+            given -= 1
+    if Ellipsis in parts:
+        at = parts.index(Ellipsis)
         fill = rank - (given - 1)
         parts = (*parts[:at], *([slice(None)] * fill), *parts[at + 1 :])
     elif given > rank:
@@ -119,6 +122,14 @@ def _basic(tensor: Tensor, parts: tuple[Any, ...]) -> Tensor:
         size, stride = shape[dim], strides[dim]
         if type(part) is slice:
             start, stop, step = part.start, part.stop, part.step
+            if type(start) is int and type(stop) is int and step is None and (
+                0 <= start < stop <= size
+            ):
+                offset += start * stride
+                new_shape.append(stop - start)
+                new_strides.append(stride)
+                dim += 1
+                continue
             if start is None and stop is None and step is None:
                 new_shape.append(size)
                 new_strides.append(stride)

@@ -43,8 +43,8 @@ def assign_slots(stream: Stream, lives: Lifetimes, policy: Policy, target: Targe
     slots = Slots()
     sbuf = _by_first_use(stream, lives, Buffer.SBUF)
     sizes = {s.id: sbuf_bytes(s) for s in sbuf}
-    limits = _limits(sbuf, lives, policy.buffering) if policy.buffering else None
-    _pool(sbuf, lives, sizes, sbuf_capacity(target), limits, slots)
+    places = _places(sbuf, lives, policy.buffering) if policy.buffering else None
+    _pool(sbuf, lives, sizes, sbuf_capacity(target), places, slots)
     psum = _by_first_use(stream, lives, Buffer.PSUM)
     bank = target.integer("psum_bank_bytes")
     sizes = {s.id: psum_bytes(s, bank) for s in psum}
@@ -64,12 +64,12 @@ def _pool(
     lives: Lifetimes,
     sizes: dict[int, int],
     capacity: int,
-    limits: dict[int, int] | None,
+    places: _Places | None,
     slots: Slots,
 ) -> int:
     """Give every storage a place, in program order.
 
-    A site that holds as many places as its limit re-uses the one of them that was freed first.
+    A group that holds as many places as its limit re-uses the one of them that was freed first.
     Otherwise there is fresh room while it lasts, then what was freed first anywhere.
 
     Returns the number of storages that had to take room that was still in use.
@@ -83,11 +83,12 @@ def _pool(
         number, need = storage.id, sizes[storage.id]
         start, end = lives.first[number], lives.last[number]
         taken: list[int] = []
-        if limits is not None:
-            own = held.setdefault(storage.site, [])
+        if places is not None:
+            group = places.group[number]
+            own = held.setdefault(group, [])
             while own and taken_over[own[0][1]]:
                 heappop(own)
-            if len(own) >= limits[storage.site] and own[0][0] < start:
+            if len(own) >= places.limit[group] and own[0][0] < start:
                 previous = heappop(own)[1]
                 taken_over[previous] = 1
                 taken.append(previous)
@@ -109,19 +110,55 @@ def _pool(
     return overflows
 
 
-def _limits(storages: list[Storage], lives: Lifetimes, buffering: int) -> dict[int, int]:
-    """Places that each site may hold: its live peak, times ``buffering``."""
-    groups: dict[int, list[Storage]] = defaultdict(list)
+@define(slots=True)
+class _Places:
+    """Which storages share places, and how many there are for them.
+
+    Attributes:
+        group: by storage id.
+        limit: by group.
+    """
+
+    group: dict[int, int] = field(factory=dict)
+    limit: dict[int, int] = field(factory=dict)
+
+
+def _places(storages: list[Storage], lives: Lifetimes, buffering: int) -> _Places:
+    """Places by allocation site: its live peak times ``buffering``.
+
+    Tiles of unrolled code, which Python's own loops create one by one, share places with all
+    others of their size: the live peak and one more. Source: the measured rope kernel.
+    """
+    unrolled = _unrolled_sites(storages)
+    members: dict[int, list[Storage]] = defaultdict(list)
     for storage in storages:
-        groups[storage.site].append(storage)
-    limits = {}
-    for site, group in groups.items():
+        key = storage.site
+        if key in unrolled:
+            key = _UNROLLED - storage.partition_bytes
+        members[key].append(storage)
+    places = _Places()
+    for key, group in members.items():
         ends: list[int] = []
         peak = 0
         for storage in group:
+            places.group[storage.id] = key
             while ends and ends[0] < lives.first[storage.id]:
                 heappop(ends)
             heappush(ends, lives.last[storage.id])
             peak = max(peak, len(ends))
-        limits[site] = buffering * peak
-    return limits
+        places.limit[key] = peak + 1 if key <= _UNROLLED else buffering * peak
+    return places
+
+
+_UNROLLED = -1_000_000_000
+"""Groups of unrolled tiles count down from here by tile size; sites are far above."""
+
+
+def _unrolled_sites(storages: list[Storage]) -> set[int]:
+    """Sites whose call ran several times outside every ``nl`` loop."""
+    born: dict[int, int] = {}
+    unrolled: set[int] = set()
+    for storage in storages:
+        if storage.loop_depth == 0 and born.setdefault(storage.site, storage.born) != storage.born:
+            unrolled.add(storage.site)
+    return unrolled
