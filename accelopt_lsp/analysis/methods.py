@@ -30,6 +30,7 @@ from accelopt_lsp.analysis.values import (
 )
 from accelopt_lsp.nki.dialects import Api, BindError, Dialect, Role
 from accelopt_lsp.nki.lowering import lower
+from accelopt_lsp.nki.operands import Buffer
 
 
 def language_call(
@@ -128,7 +129,7 @@ def _loop_reduce(m: Machine, node: ast.AST, bound: dict[str, Any]) -> Value:
             first = 0
     operand = value.operand()
     dtype = as_dtype(bound.get("dtype")) or operand.dtype
-    storage = m.new_storage(operand.shape, dtype, operand.buffer, kind="temporary")
+    storage = m.new_storage(operand.shape, dtype, Buffer.SBUF, kind="temporary")
     result = View.whole(storage)
     m.fresh[storage.id] = -1
     operator = bound["op"].last if isinstance(bound["op"], Ref) else "add"

@@ -67,7 +67,12 @@ class Rule:
             for violation in record.lowered.violations:
                 if violation.code == self.code and self.applies(context, record, violation):
                     node = _argument(record, violation)
-                    yield self.diagnostic(context, node, violation.message)
+                    severity = self.severity_of(context, record)
+                    yield self.diagnostic(context, node, violation.message, severity=severity)
+
+    def severity_of(self, context: Context, record: Record) -> Severity:
+        """How bad a broken limit is in this call."""
+        return self.severity
 
     def applies(self, context: Context, record: Record, violation: Violation) -> bool:
         """Whether a broken limit is sure to be rejected in this kernel."""

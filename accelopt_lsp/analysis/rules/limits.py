@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from accelopt_lsp.analysis.machine import Record
 from accelopt_lsp.analysis.rules.base import Context, Rule
 from accelopt_lsp.nki.diagnostics import Diagnostic, Severity
+from accelopt_lsp.nki.dialects import Dialect
+from accelopt_lsp.nki.instructions import Violation
 from accelopt_lsp.nki.operands import Buffer
 
 
@@ -261,6 +264,11 @@ class ReductionAxis(Rule):
     code = "R068"
     name = "reduction-axis"
 
+    def applies(self, context: Context, record: Record, violation: Violation) -> bool:
+        """The legacy compiler reorders free axes itself."""
+        legacy = context.kernel.dialect is Dialect.LEGACY
+        return not legacy or "partition axis" in violation.message
+
 
 class TransposeTypes(Rule):
     """## What it does
@@ -280,6 +288,10 @@ class TransposeTypes(Rule):
 
     code = "R065"
     name = "dma-transpose-type"
+
+    def applies(self, context: Context, record: Record, violation: Violation) -> bool:
+        """Legacy transposing loads may cast."""
+        return context.kernel.dialect is Dialect.CURRENT
 
 
 class MatmulTypes(Rule):
@@ -320,6 +332,11 @@ class PsumInputs(Rule):
 
     code = "R094"
     name = "psum-inputs"
+
+    def severity_of(self, context: Context, record: Record) -> Severity:
+        """The legacy compiler copies one of them itself in functions of nki.language."""
+        legacy = context.kernel.dialect is Dialect.LEGACY
+        return Severity.WARNING if legacy else self.severity
 
 
 class Generation(Rule):
