@@ -25,6 +25,7 @@ from accelopt_lsp.cli_options import (
     kernel_request,
     print_json,
     run_async,
+    usage_errors,
 )
 from accelopt_lsp.nki.arguments import ArgumentSpec
 from accelopt_lsp.nki.targets import target_names
@@ -42,6 +43,77 @@ def cli() -> None:
     accelopt profile kernel.py                predicted latency, bound, dearest lines
     accelopt optimize kernel.py --diff        a faster, verified version
     """
+
+
+@cli.command()
+@click.argument(
+    "paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PATH..."
+)
+@click.option("--target", type=TargetType(), help=f"Hardware: {', '.join(target_names())}.")
+@click.option(
+    "--format",
+    "style",
+    type=click.Choice(["text", "json", "sarif", "github"]),
+    default="text",
+    show_default=True,
+    help="How to print findings.",
+)
+@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+@click.option("--fix", is_flag=True, help="Apply the safe fixes first.")
+@click.option(
+    "--baseline",
+    type=click.Path(path_type=Path),
+    help="File of known findings; only new ones are reported.",
+)
+@click.option(
+    "--write-baseline",
+    type=click.Path(path_type=Path),
+    help="Write all findings to this file as known.",
+)
+@click.option("--strict", is_flag=True, help="Exit 1 on any finding, not only on errors.")
+def check(
+    paths: tuple[Path, ...],
+    target: str | None,
+    style: str,
+    as_json: bool,
+    fix: bool,
+    baseline: Path | None,
+    write_baseline: Path | None,
+    strict: bool,
+) -> None:
+    """Report what hardware and compiler would reject, and what is slow. Runs no kernel.
+
+    Silence a finding with # accelopt: ignore[CODE] on its line; accelopt explain CODE tells
+    more about it.
+    """
+    from accelopt_lsp.cli_output import console, progress_line
+    from accelopt_lsp.workbench import check as checking
+    from accelopt_lsp.workbench import check_formats
+    from accelopt_lsp.workbench.fixes import fix_paths
+
+    with usage_errors():
+        if fix:
+            for changed in fix_paths(paths, target=target):
+                click.echo(f"{changed.path}: {changed.fixes} fixed", err=True)
+        with progress_line(not as_json) as update:
+            report = checking.check_paths(
+                paths,
+                target=target,
+                baseline=baseline,
+                progress=update and (lambda done, total: update(f"{done}/{total}", done / total)),
+            )
+        if write_baseline is not None:
+            checking.write_baseline(report, write_baseline)
+    style = "json" if as_json else style
+    if style == "json":
+        print_json(check_formats.to_json(report))
+    elif style == "sarif":
+        print_json(check_formats.to_sarif(report))
+    elif style == "github":
+        click.echo(check_formats.to_github(report))
+    else:
+        console().print(check_formats.to_text(report), markup=False)
+    raise SystemExit(report.exit_code(strict=strict))
 
 
 @cli.command()

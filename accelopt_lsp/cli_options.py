@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -135,15 +136,22 @@ def kernel_request(
     )
 
 
-def run_async(coroutine: Any) -> Any:
-    """Run a use case; known errors of requests become usage errors, Ctrl-C ends the child."""
+@contextmanager
+def usage_errors() -> Iterator[None]:
+    """Known errors of requests become usage errors."""
     from accelopt_lsp.workbench.requests import RequestError
     from accelopt_lsp.workbench.settings import SettingsError
 
     try:
-        return asyncio.run(coroutine)
+        yield
     except (RequestError, SettingsError) as error:
         fail(str(error))
     except KeyboardInterrupt:
         click.echo("accelopt: interrupted", err=True)
         raise SystemExit(130) from None
+
+
+def run_async(coroutine: Any) -> Any:
+    """Run a use case; Ctrl-C cancels it, which ends its child."""
+    with usage_errors():
+        return asyncio.run(coroutine)
