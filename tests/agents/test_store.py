@@ -26,7 +26,7 @@ from accelopt_lsp.agents.store import RunRecord, RunStore, UnknownRun
 from accelopt_lsp.nki.arguments import KernelArguments, parse_spec
 from accelopt_lsp.nki.profile import Bound, LineProfile, Profile, Provenance, Uncertainty
 from accelopt_lsp.profiler.base import Failure, FailureKind
-from tests.agents.landscape import ARGUMENTS, TEXT, FakeProfiler, quick, search, start
+from tests.agents.landscape import ARGUMENTS, TEXT, FakeProfiler, Walker, quick, search, start
 from tests.agents.test_search import outcome
 
 
@@ -279,4 +279,18 @@ async def test_wins_and_losses_are_counted_once(store: RunStore, tmp_path: Path)
     assert counts[0] == counts[1]
     assert sum(counts[0]) == 6
     assert counts[0][0] > 0
+    memory.close()
+
+
+@pytest.mark.parametrize(("steps", "came_true"), [(((-1, 0),), True), (((1, 0),), False)])
+async def test_advice_to_avoid_wins_when_it_was_right(
+    tmp_path: Path, steps: tuple[tuple[int, int], ...], came_true: bool
+) -> None:
+    memory = OptimizationMemory(tmp_path / "memory.sqlite3")
+    advice = Experience("advice", "avoid", "a text", rewrite="advice", helpful=False)
+    memory.add(advice)
+    lessons = Lessons(memory, run="r", initial=[advice])
+    await search(quick(iterations=1), walker=Walker(steps=steps), lessons=lessons)
+    counted = memory.get("advice")
+    assert (counted.wins, counted.losses) == ((1, 0) if came_true else (0, 1))
     memory.close()
