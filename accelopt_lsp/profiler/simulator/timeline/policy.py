@@ -18,6 +18,8 @@ class Policy:
     Attributes:
         merges: equal loads and equal work on them are done once (:mod:`merging`).
         uses_psum: tiles may move to idle PSUM banks (:mod:`placement`).
+        streams: a loaded tensor that takes most of a full SBUF is loaded at each use
+            (:mod:`streaming`).
         buffering: an allocation site owns this many times its live peak in places, which its
             tiles rotate over: 2 is double buffering, as the idle Vector time of the measured
             silu kernel shows. 0: every tensor has a place of its own while SBUF has room.
@@ -29,12 +31,13 @@ class Policy:
 
     merges: bool
     uses_psum: bool
+    streams: bool
     buffering: int
     window: int
     spare_bytes: int = 16384
 
 
 POLICIES = {
-    Dialect.LEGACY: Policy(merges=True, uses_psum=True, buffering=2, window=16),
-    Dialect.CURRENT: Policy(merges=False, uses_psum=False, buffering=0, window=0),
+    Dialect.LEGACY: Policy(merges=True, uses_psum=True, streams=True, buffering=2, window=16),
+    Dialect.CURRENT: Policy(merges=False, uses_psum=False, streams=False, buffering=0, window=0),
 }

@@ -20,6 +20,7 @@ from accelopt_lsp.profiler.simulator.timeline.policy import POLICIES, Policy
 from accelopt_lsp.profiler.simulator.timeline.scheduler import Times, schedule
 from accelopt_lsp.profiler.simulator.timeline.slots import assign_slots
 from accelopt_lsp.profiler.simulator.timeline.spills import spill
+from accelopt_lsp.profiler.simulator.timeline.streaming import stream_large
 from accelopt_lsp.profiler.simulator.timeline.stream import COMPUTE_QUEUES, Stream, stream_of
 from accelopt_lsp.profiler.simulator.trace import Trace
 
@@ -83,13 +84,18 @@ def simulate_with(trace: Trace, target: Target, policy: Policy) -> Schedule:
     notes: list[str] = []
     saved = reloaded = 0
     capacity = sbuf_capacity(target)
-    if peak > capacity:
-        spilled = spill(stream, capacity - policy.spare_bytes, target)
+    room = capacity - policy.spare_bytes
+    streamed: int | None = None
+    if peak > capacity and policy.streams:
+        stream, streamed = stream_large(stream, lives, room, target)
+        lives = lifetimes(stream)
+    if live_peak(stream, lives, Buffer.SBUF) > capacity:
+        spilled = spill(stream, room, target)
         stream, saved, reloaded = spilled.stream, spilled.saved_bytes, spilled.reloaded_bytes
         lives = lifetimes(stream)
         if spilled.overflows:
             notes.append("a single instruction needs more SBUF than there is")
-    slots = assign_slots(stream, lives, policy, target)
+    slots = assign_slots(stream, lives, policy, target, streamed)
     if slots.overflows:
         notes.append(f"{slots.overflows} PSUM tiles found all banks in use")
     edges = dependencies(stream, slots, policy.window)

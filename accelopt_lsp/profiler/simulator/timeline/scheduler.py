@@ -129,9 +129,12 @@ def schedule(stream: Stream, edges: Edges, window: int, target: Target) -> Times
             for index in finished:
                 end[index] = now
                 seen = visible[index] = now + latency_of[codes[index]]
-                for users in (uses[index], orders[index]):
-                    if users is not None:
-                        release(users, index, queues[index], seen)
+                users = uses[index]
+                if users is not None:
+                    release(users, index, queues[index], seen)
+                users = orders[index]
+                if users is not None:
+                    release(users, index, queues[index], now)
             event[_POOL] = dma.next_event
             continue
         pending, choices = waiting[queue], available[queue]

@@ -38,12 +38,23 @@ class Slots:
     overflows: int = 0
 
 
-def assign_slots(stream: Stream, lives: Lifetimes, policy: Policy, target: Target) -> Slots:
-    """Place every on-chip storage by the dialect's policy."""
+def assign_slots(
+    stream: Stream,
+    lives: Lifetimes,
+    policy: Policy,
+    target: Target,
+    streamed: int | None = None,
+) -> Slots:
+    """Place every on-chip storage by the dialect's policy.
+
+    Pieces of the ``streamed`` site may fill all the room that is left.
+    """
     slots = Slots()
     sbuf = _by_first_use(stream, lives, Buffer.SBUF)
     sizes = {s.id: sbuf_bytes(s) for s in sbuf}
     places = _places(sbuf, lives, policy.buffering) if policy.buffering else None
+    if places is not None and streamed in places.limit:
+        places.limit[streamed] = len(sbuf)
     _pool(sbuf, lives, sizes, sbuf_capacity(target), places, slots)
     psum = _by_first_use(stream, lives, Buffer.PSUM)
     bank = target.integer("psum_bank_bytes")

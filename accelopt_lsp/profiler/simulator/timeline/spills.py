@@ -53,7 +53,7 @@ def hbm_written(stream: Stream) -> set[int]:
     return found
 
 
-@define
+@define(slots=False)
 class _Spiller:
     stream: Stream
     capacity: int
