@@ -28,6 +28,7 @@ from accelopt_lsp.server.findings import Findings
 from accelopt_lsp.server.jobs import JOB_CHILD, Jobs
 from accelopt_lsp.server.protocol import Server
 from accelopt_lsp.server.snapshot import KernelView
+from accelopt_lsp.server.strategies import Strategies
 
 logger = logging.getLogger(__name__)
 FIRST_ANSWER_SECONDS = 2.0
@@ -58,6 +59,7 @@ class App:
         self.analyses = Analyses(
             self.documents, self.worker, self.workbench_settings, self._analysed
         )
+        self.strategies = Strategies(self.worker)
         self.jobs = Jobs(job_child)
         self.findings = Findings()
         self.client = Client()

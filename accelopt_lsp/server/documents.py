@@ -96,19 +96,20 @@ class Document:
             if isinstance(change, lsp.TextDocumentContentChangePartial):
                 start = self.index.offset(change.range.start)
                 end = max(start, self.index.offset(change.range.end))
+                self._replace(start, end, change.text)
             else:
-                start, end = 0, len(self.text)
-            self._replace(start, end, change.text)
+                self._replace_all(change.text)
         self.version = version
+
+    def _replace_all(self, new: str) -> None:
+        """A replacement of everything is mostly a small edit; only what differs has moved."""
+        head = _common_prefix(self.text, new)
+        head = self.text.rfind("\n", 0, head) + 1
+        tail = _common_prefix(self.text[head:][::-1], new[head:][::-1])
+        self._replace(head, len(self.text) - tail, new[head : len(new) - tail])
 
     def _replace(self, start: int, end: int, new: str) -> None:
         old = self.text[start:end]
-        # A replacement of everything is mostly a small edit; only what differs has moved.
-        if len(old) > 200:
-            head = _common_prefix(old, new)
-            tail = _common_prefix(old[head:][::-1], new[head:][::-1])
-            start, end = start + head, end - tail
-            old, new = self.text[start:end], new[head : len(new) - tail]
         if old == new:
             return
         first = self.text.count("\n", 0, start) + 1

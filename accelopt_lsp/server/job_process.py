@@ -21,6 +21,7 @@ from accelopt_lsp.server.channel import Message, Pipe
 from accelopt_lsp.server.snapshot import Outcome, Problem, Request
 
 if TYPE_CHECKING:
+    from accelopt_lsp.nki.profile import Profile
     from accelopt_lsp.profiler.base import Failure
     from accelopt_lsp.workbench.requests import KernelRequest
 
@@ -105,7 +106,15 @@ async def _profile(request: Request, report: Report) -> Outcome:
     if found.failure is not None:
         return Outcome(name, problem=_problem(found.failure))
     correct = None if found.profile is None else found.profile.correct
-    return Outcome(name, profile=found.profile, correct=correct)
+    problem = Problem(wrong_output(name, found.profile)) if correct is False else None
+    return Outcome(name, profile=found.profile, correct=correct, problem=problem)
+
+
+def wrong_output(kernel: str, profile: Profile | None) -> str:
+    """What to say of a kernel whose outputs differ from its reference's."""
+    error = profile.max_relative_error if profile is not None else None
+    figure = f" (relative L2 error {error:.3g})" if error is not None else ""
+    return f"{kernel}: outputs differ from the reference's{figure}"
 
 
 async def verify(request: Request, report: Report) -> Outcome:
@@ -133,23 +142,37 @@ async def optimize(request: Request, report: Report) -> Outcome:
 
 
 async def _optimize(request: Request, report: Report) -> Outcome:
+    from accelopt_lsp.agents.search import SearchEvent, SearchSettings
     from accelopt_lsp.workbench.optimize import OptimizeRequest, optimize_kernel
 
-    options = {k: v for k, v in request.details.items() if v is not None}
-    found = await optimize_kernel(OptimizeRequest(_kernel_request(request), **options), report)
-    failure = getattr(found, "failure", None)
+    def listen(event: SearchEvent) -> None:
+        tried = f"{event.evaluations} candidate{'s' * (event.evaluations != 1)}"
+        report(f"{tried}, best {event.speedup:.2f}x: {event.message}", event.fraction)
+
+    budget = request.details.get("budget_seconds")
+    search = SearchSettings() if budget is None else SearchSettings(budget_seconds=budget)
+    report("running the kernel as it is", None)
+    found = await optimize_kernel(OptimizeRequest(_kernel_request(request), search), listen)
+    name = found.kernel.source.qualname
+    problem = None
+    if found.failure is not None:
+        problem = _problem(found.failure)
+    elif found.baseline is not None and found.baseline.correct is False:
+        problem = Problem(wrong_output(name, found.baseline))
+    elif found.baseline is not None and found.baseline.latency_ms is None:
+        problem = Problem("; ".join(found.notes))
     return Outcome(
-        kernel=request.function or "",
+        kernel=name,
         run=found.run,
         profile=found.baseline,
         best=found.best,
         speedup=found.speedup,
         correct=found.correct,
         new_text=found.new_text,
-        diff=found.diff,
-        changes=tuple(found.changes),
+        changes=tuple(strategy.plan.title for strategy in found.strategies),
         evaluations=found.evaluations,
-        problem=None if failure is None else _problem(failure),
+        notes=found.notes,
+        problem=problem,
     )
 
 

@@ -96,7 +96,6 @@ class Request:
         path, text: the file.
         function: qualified name of the kernel; None for the whole file.
         settings: the client's settings that belong to the workbench.
-        trusted: the client trusts the workspace.
         details: what only one use case needs.
     """
 
@@ -104,8 +103,17 @@ class Request:
     text: str
     function: str | None = None
     settings: Mapping[str, Any] = field(factory=dict)
-    trusted: bool = True
     details: Mapping[str, Any] = field(factory=dict)
+
+
+@frozen(slots=True)
+class Situation:
+    """What to ask the optimization memory about: instructions, and where they stand."""
+
+    instructions: tuple[str, ...]
+    bottleneck: str | None
+    dialect: str
+    target: str
 
 
 @frozen(slots=True)
@@ -128,7 +136,8 @@ class Outcome:
         speedup: old latency over new; None if there is no better version.
         new_text: the file with the better kernel.
         changes: what was done to it, in one line each.
-        files: files that were written, by what they hold.
+        notes: remarks for people.
+        problem: why there is no result.
     """
 
     kernel: str
@@ -138,8 +147,7 @@ class Outcome:
     speedup: float | None = None
     correct: bool | None = None
     new_text: str | None = None
-    diff: str = ""
     changes: tuple[str, ...] = ()
     evaluations: int = 0
+    notes: tuple[str, ...] = ()
     problem: Problem | None = None
-    files: Mapping[str, str] = field(factory=dict)

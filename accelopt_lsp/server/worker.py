@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from accelopt_lsp.nki.diagnostics import Fix
 from accelopt_lsp.server.channel import Pipe
-from accelopt_lsp.server.snapshot import HintView, KernelView, Request, Snapshot
+from accelopt_lsp.server.snapshot import HintView, KernelView, Request, Situation, Snapshot
 
 Handler = Callable[[Any], Any]
 
@@ -105,13 +106,69 @@ def _write_page(code: str) -> str | None:
     return str(file)
 
 
+def fix(request: Request) -> str | None:
+    """The text with a diagnostic's fix applied; None where the rewrite does not apply."""
+    from accelopt_lsp.rewrites import NotApplicable, apply_named
+
+    details = request.details
+    asked: Fix = details["fix"]
+    try:
+        return apply_named(
+            request.text,
+            request.function,
+            asked.rewrite,
+            asked.parameters,
+            details["arguments"],
+            details["target"],
+        )
+    except NotApplicable:
+        return None
+
+
+def strategies(situation: Situation) -> tuple[str, ...]:
+    """What the optimization memory learned in such a situation, one line each."""
+    from accelopt_lsp.agents.database import DatabaseProblem
+    from accelopt_lsp.agents.roles import Tags
+    from accelopt_lsp.workbench.memory import fitting_experiences, memory_path
+
+    if not memory_path().exists():
+        return ()
+    tags = Tags(
+        instructions=situation.instructions,
+        bottleneck=situation.bottleneck,
+        dialect=situation.dialect,
+        target=situation.target,
+    )
+    try:
+        found = fitting_experiences(tags, 3)
+    except DatabaseProblem:
+        return ()
+    wanted = set(situation.instructions)
+    lines = []
+    for experience in found:
+        if not wanted & set(experience.tags.instructions):
+            continue
+        verb = "gained" if experience.helpful else "lost"
+        origin = experience.origin.figures or "unknown provenance"
+        lines.append(
+            f"{experience.title} ({verb} {experience.ratio:.2f}x, {origin}; used again: "
+            f"{experience.wins} won, {experience.losses} lost; `{experience.id}`)"
+        )
+    return tuple(lines)
+
+
 def warm(_: object) -> None:
     """Import what the first request needs."""
     import accelopt_lsp.analysis.arguments
     import accelopt_lsp.workbench.check  # noqa: F401
 
 
-HANDLERS: Mapping[str, Handler] = {"check": check, "warm": warm}
+HANDLERS: Mapping[str, Handler] = {
+    "check": check,
+    "fix": fix,
+    "strategies": strategies,
+    "warm": warm,
+}
 
 
 if __name__ == "__main__":

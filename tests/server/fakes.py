@@ -144,12 +144,13 @@ async def optimize(request: Request, report: Callable[..., None]) -> Outcome:
     name = request.function or ""
     if name.startswith("forever"):
         # A grandchild in a session of its own, as evaluations are.
-        subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"],
-                         start_new_session=True)
+        subprocess.Popen(  # noqa: ASYNC220
+            [sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True
+        )
         for number in range(10_000):
             report(f"{number} candidates, best 1.00x", 0.1)
             if name == "forever_deaf":
-                time.sleep(0.05)
+                time.sleep(0.05)  # noqa: ASYNC251 - a child that does not listen
             else:
                 await asyncio.sleep(0.05)
     if name == "dies":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +13,6 @@ from accelopt_lsp.server.documents import Document, path_of
 from accelopt_lsp.server.edits import text_edits
 from accelopt_lsp.server.features.optimize import transplant
 from accelopt_lsp.server.positions import LineIndex
-from pathlib import Path
 
 
 def document(text: str, encoding: str = "utf-16") -> Document:
@@ -70,8 +71,14 @@ def test_a_full_replacement_only_moves_what_differs():
 
 
 LINES = st.lists(st.sampled_from(["a", "b", "  c", "", "é😋"]), max_size=12)
-EDITS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 8), st.sampled_from(
-    ["", "x", "\n", "new\n", "p\nq\n", "tail\nhead"])), max_size=6)
+EDITS = st.lists(
+    st.tuples(
+        st.integers(0, 60),
+        st.integers(0, 8),
+        st.sampled_from(["", "x", "\n", "new\n", "p\nq\n", "tail\nhead"]),
+    ),
+    max_size=6,
+)
 
 
 @given(lines=LINES, edits=EDITS)
@@ -120,7 +127,9 @@ def test_transplant_joins_changes_of_different_places():
 @pytest.mark.parametrize("current", ["    slower()\n", "    slow()  # mine\n", ""])
 def test_transplant_refuses_overlapping_changes(current):
     old = "def k():\n    slow()\n    return\n"
-    assert transplant(old, old.replace("slow", "fast"), old.replace("    slow()\n", current)) is None
+    assert (
+        transplant(old, old.replace("slow", "fast"), old.replace("    slow()\n", current)) is None
+    )
 
 
 def test_unsaved_documents_have_a_name():

@@ -6,14 +6,14 @@ import asyncio
 import time
 
 import pytest
+from lsprotocol import types as lsp
 
 from accelopt_lsp.server.analyses import Analyses, Worker, WorkerError
 from accelopt_lsp.server.channel import Child, ChildDied
 from accelopt_lsp.server.documents import Documents
-from accelopt_lsp.server.jobs import Jobs, JobError
+from accelopt_lsp.server.jobs import JobError, Jobs
 from accelopt_lsp.server.processes import descendants
 from accelopt_lsp.server.snapshot import Outcome, Request
-from lsprotocol import types as lsp
 from tests.server.fakes import JOB, WORKER
 
 KERNEL = "import nki\n@nki.jit\ndef fast(x):\n    t = nl.load(x)\n"
@@ -110,7 +110,7 @@ async def test_newest_text_wins():
     documents, seen = Documents(), []
     worker = Worker(WORKER)
     analyses = Analyses(
-        documents, worker, lambda d: {}, lambda d: seen.append(analyses.latest(d.uri).generation)
+        documents, worker, lambda d: {}, lambda d: seen.append(analyses.latest(d.uri))
     )
     item = lsp.TextDocumentItem("file:///k.py", "python", 1, KERNEL + "# pause\n")
     document = documents.open(item)

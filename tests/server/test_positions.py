@@ -14,9 +14,7 @@ ENCODINGS = ("utf-8", "utf-16", "utf-32")
 TEXTS = st.text(st.sampled_from("ab é€𝄞\t\n\r\u2028\x0c"), max_size=40)
 
 
-@pytest.mark.parametrize(
-    ("encoding", "expected"), [("utf-8", 7), ("utf-16", 5), ("utf-32", 4)]
-)
+@pytest.mark.parametrize(("encoding", "expected"), [("utf-8", 7), ("utf-16", 5), ("utf-32", 4)])
 def test_units_of_an_emoji(encoding, expected):
     assert units('x="😋', encoding) == expected
     assert code_points('x="😋"', expected, encoding) == 4

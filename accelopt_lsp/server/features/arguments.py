@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types as lsp
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def register(app: App) -> None:
     @app.server.command("accelopt.setArguments")
-    async def set_arguments(*arguments: object) -> None:
+    async def set_arguments(*arguments: Any) -> None:
         found = await find_kernel(app, arguments)
         if found is None:
             return

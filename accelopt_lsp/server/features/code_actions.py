@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types as lsp
 
@@ -92,11 +92,18 @@ async def _fixes(app: App, document: Document, place: lsp.Range) -> list[lsp.Cod
 async def _edit(app: App, document: Document, diagnostic: Diagnostic) -> lsp.WorkspaceEdit | None:
     """The fix of a diagnostic as an edit; None, with a message, if it cannot be made."""
     assert diagnostic.fix is not None
+    analysed = app.analyses.latest(document.uri)
+    line = diagnostic.span.start.line
+    kernel = analysed.snapshot.kernel_at(line) if analysed is not None else None
+    details: dict[str, Any] = {"fix": diagnostic.fix, "arguments": None, "target": None}
+    if kernel is not None:
+        details |= {"arguments": kernel.arguments, "target": kernel.target}
     request = Request(
         str(document.path),
         document.text,
-        settings=app.workbench_settings(document),
-        details={"diagnostic": diagnostic},
+        kernel.qualname if kernel is not None else None,
+        app.workbench_settings(document),
+        details,
     )
     generation = document.generation
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from accelopt_lsp.server.features.kernels import find_kernel
 from accelopt_lsp.server.wording import explain_kernel
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def register(app: App) -> None:
     @app.server.command("accelopt.explainKernel")
-    async def explain(*arguments: object) -> None:
+    async def explain(*arguments: Any) -> None:
         found = await find_kernel(app, arguments)
         if found is not None:
             app.tell(explain_kernel(app.with_profile(found.document, found.kernel)))

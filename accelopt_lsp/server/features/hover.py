@@ -11,7 +11,7 @@ from lsprotocol import types as lsp
 from accelopt_lsp.nki.dialects import LANGUAGE_CONSTANTS, Api, Dialect, Role, find_api
 from accelopt_lsp.server.analyses import Analysed
 from accelopt_lsp.server.documents import Document
-from accelopt_lsp.server.snapshot import KernelView
+from accelopt_lsp.server.snapshot import KernelView, Situation
 from accelopt_lsp.server.wording import allocation_page, api_page, loop_page
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ async def _page(
         api = find_api(full)
         if api is None:
             return None
-        page = _api_page(kernel, api, snapshot.dialect or Dialect.CURRENT, earlier)
+        page = await _api_page(app, kernel, api, snapshot.dialect or Dialect.CURRENT, earlier)
         loop = _loop_page(document, kernel, line, earlier) if api.role is Role.LOOP else None
         return f"{loop}\n\n---\n\n{page}" if loop else page
     if kernel is None or kernel.workload is None:
@@ -104,13 +104,20 @@ async def _page(
     return None
 
 
-def _api_page(kernel: KernelView | None, api: Api, dialect: Dialect, line: int | None) -> str:
+async def _api_page(
+    app: App, kernel: KernelView | None, api: Api, dialect: Dialect, line: int | None
+) -> str:
     if kernel is None:
         target = "trn1" if dialect is Dialect.LEGACY else "trn2"
         return api_page(api, dialect, target, None, None)
     workload = kernel.workload
     work = next((w for w in workload.lines if w.line == line), None) if workload else None
-    return api_page(api, kernel.dialect, kernel.target, work, workload)
+    instructions = tuple(work.issued.instructions) if work is not None else ()
+    if api.instruction is not None:
+        instructions = tuple(dict.fromkeys((api.instruction, *instructions)))
+    bound = kernel.profile.bound if kernel.profile is not None else None
+    learned = await app.strategies.of(Situation(instructions, bound, kernel.dialect, kernel.target))
+    return api_page(api, kernel.dialect, kernel.target, work, workload, learned)
 
 
 def _loop_page(

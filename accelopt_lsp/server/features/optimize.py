@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types as lsp
 
@@ -28,7 +28,7 @@ APPLY, SHOW, DISMISS = "Apply", "Show diff", "Dismiss"
 
 def register(app: App) -> None:
     @app.server.command("accelopt.optimizeKernel")
-    async def optimize(*arguments: object) -> dict[str, str] | None:
+    async def optimize(*arguments: Any) -> dict[str, str] | None:
         found = await find_kernel(app, arguments)
         if found is None:
             return None
@@ -44,10 +44,11 @@ def register(app: App) -> None:
         return start_run(app, found, "optimize", title, done, details)
 
     async def done(run: Run, outcome: Outcome) -> None:
+        app.strategies.forget()
         await offer(app, run, outcome)
 
     @app.server.command("accelopt.cancel")
-    async def cancel(*arguments: object) -> bool:
+    async def cancel(*arguments: Any) -> bool:
         return bool(arguments) and app.jobs.cancel(str(arguments[0]))
 
     @app.server.on(lsp.WINDOW_WORK_DONE_PROGRESS_CANCEL)
@@ -79,7 +80,8 @@ def no_improvement(run: Run, outcome: Outcome) -> str:
     latency = outcome.profile.latency_ms if outcome.profile is not None else None
     figure = f" ({milliseconds(latency)})" if latency is not None else ""
     tried = f"{outcome.evaluations} candidate{'s' * (outcome.evaluations != 1)}"
-    return f"No faster version of {run.kernel}{figure} was found; {tried} evaluated."
+    text = f"No faster version of {run.kernel}{figure} was found; {tried} evaluated."
+    return text + "".join(f" {note[0].upper()}{note[1:]}." for note in outcome.notes if note)
 
 
 def summary(run: Run, outcome: Outcome) -> str:
@@ -102,7 +104,7 @@ def summary(run: Run, outcome: Outcome) -> str:
         reference = outcome.best.reference if outcome.best is not None else None
         against = "the original kernel" if reference == "baseline" else "the reference"
         text += f" Outputs verified against {against}."
-    return text
+    return text + "".join(f" {note[0].upper()}{note[1:]}." for note in outcome.notes if note)
 
 
 async def fit_to_document(app: App, run: Run, new_text: str) -> tuple[str, str, str] | None:

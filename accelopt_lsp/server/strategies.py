@@ -1,0 +1,53 @@
+"""What the optimization memory has learned, at hand for hovers.
+
+The memory lives in a database that the worker reads. A hover waits for it only briefly: what
+comes later is there for the next one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+from accelopt_lsp.server.analyses import Worker, WorkerError
+from accelopt_lsp.server.snapshot import Situation
+
+PATIENCE_SECONDS = 0.03
+FRESH_SECONDS = 30.0
+
+
+class Strategies:
+    """Learned strategies by situation, remembered for a while."""
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+        self._known: dict[Situation, tuple[float, tuple[str, ...]]] = {}
+        self._asking: dict[Situation, asyncio.Task[None]] = {}
+
+    async def of(self, situation: Situation) -> tuple[str, ...]:
+        """Lines for a hover; empty while nothing is known."""
+        if not situation.instructions:
+            return ()
+        now = asyncio.get_running_loop().time()
+        asked, lines = self._known.get(situation, (-FRESH_SECONDS, ()))
+        if now - asked < FRESH_SECONDS:
+            return lines
+        if situation not in self._asking:
+            task = asyncio.create_task(self._ask(situation))
+            self._asking[situation] = task
+            task.add_done_callback(lambda _: self._asking.pop(situation, None))
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.shield(self._asking[situation]), PATIENCE_SECONDS)
+        return self._known.get(situation, (0.0, lines))[1]
+
+    async def _ask(self, situation: Situation) -> None:
+        with contextlib.suppress(WorkerError):
+            lines = await self._worker.request("strategies", situation, urgent=True)
+            now = asyncio.get_running_loop().time()
+            while len(self._known) > 500:
+                self._known.pop(next(iter(self._known)))
+            self._known[situation] = (now, tuple(lines))
+
+    def forget(self) -> None:
+        """A run may have taught something new."""
+        self._known.clear()
