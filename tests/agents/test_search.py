@@ -80,8 +80,15 @@ def test_never_worse_than_the_baseline_and_never_wrong(
     entered = [c for c in result.beam if c.id != "baseline"]
     assert len({c.order[:3] for c in entered}) == len(entered)
     for candidate in entered:
-        of_this_plan = [x for x in result.attempts if x.order[:3] == candidate.order[:3]]
-        assert candidate.latency_ms == min(x.latency_ms for x in of_this_plan if x.latency_ms)
+        of_this_plan = [
+            latency(*point(x.source))
+            for x in result.attempts
+            if x.order[:3] == candidate.order[:3]
+            and x.source is not None
+            and x.verdict is not Verdict.DUPLICATE
+            and point(x.source) not in fails | wrong
+        ]
+        assert candidate.latency_ms == min(of_this_plan)
     per_iteration: dict[int, list[Attempt]] = {}
     for attempt in result.attempts:
         per_iteration.setdefault(attempt.order[0], []).append(attempt)
