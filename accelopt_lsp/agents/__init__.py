@@ -1,0 +1,1 @@
+"""The agent loop: four roles, beam search, run store and optimization memory."""
