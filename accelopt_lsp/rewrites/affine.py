@@ -82,9 +82,7 @@ class Affine:
             return Affine(self.value // divisor)
         if self.constant % divisor or any(c % divisor for c in self.terms.values()):
             return None
-        return Affine(
-            self.constant // divisor, {s: c // divisor for s, c in self.terms.items()}
-        )
+        return Affine(self.constant // divisor, {s: c // divisor for s, c in self.terms.items()})
 
 
 @frozen(slots=True)

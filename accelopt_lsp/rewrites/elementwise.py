@@ -144,7 +144,9 @@ def scalar(model: KernelModel, node: ast.expr | None) -> Scalar | None:
         return Scalar(text, node, float(found))
     if isinstance(value, View):
         return Scalar(text, node, None, value) if free_size(value) == 1 else None
-    if isinstance(node, ast.Name | ast.BinOp | ast.Call | ast.UnaryOp) and not _has_tile(model, node):
+    if isinstance(node, ast.Name | ast.BinOp | ast.Call | ast.UnaryOp) and not _has_tile(
+        model, node
+    ):
         return Scalar(text, node)
     return None
 
@@ -169,18 +171,22 @@ def _from_call(model: KernelModel, step: Step, access: Access) -> Operation | No
     short = api.rpartition(".")[2]
     if api == "nisa.activation":
         return _activation(model, step, access)
-    if api.startswith("nl.") and short in ACTIVATION_FUNCTIONS and short not in ("copy", "reciprocal"):
+    if (
+        api.startswith("nl.")
+        and short in ACTIVATION_FUNCTIONS
+        and short not in ("copy", "reciprocal")
+    ):
         data = step.argument("x")
-        return Operation(step, "activation", data, access, short) if _tile(model, data) else None
+        return _unary(model, step, access, "activation", data, short)
     if api in ("nl.reciprocal", "nisa.reciprocal"):
         data = step.argument("x") if api == "nl.reciprocal" else step.argument("data")
-        return Operation(step, "reciprocal", data, access) if _tile(model, data) else None
+        return _unary(model, step, access, "reciprocal", data)
     if api == "nl.negative":
         data = step.argument("x")
-        if not _tile(model, data):
-            return None
-        minus = Scalar("-1.0", None, -1.0)
-        return Operation(step, "scalar", data, access, operators=[("multiply", minus, False)])
+        found = _unary(model, step, access, "scalar", data)
+        if found is not None:
+            found.operators.append(("multiply", Scalar("-1.0", None, -1.0), False))
+        return found
     if api == "nl.divide":
         return _division(model, step, access, step.argument("x"), step.argument("y"))
     if api in OPERATORS:
@@ -203,6 +209,19 @@ def _from_call(model: KernelModel, step: Step, access: Access) -> Operation | No
 def _tile(model: KernelModel, node: ast.expr | None) -> bool:
     view = model.view(node)
     return view is not None and (view.tensor.buffer is None or view.tensor.buffer.on_chip)
+
+
+def _unary(
+    model: KernelModel,
+    step: Step,
+    access: Access,
+    kind: str,
+    data: ast.expr | None,
+    function: str = "",
+) -> Operation | None:
+    if data is None or not _tile(model, data):
+        return None
+    return Operation(step, kind, data, access, function)
 
 
 def _activation(model: KernelModel, step: Step, access: Access) -> Operation | None:

@@ -333,9 +333,7 @@ class Evaluator:
         shape: tuple[int | None, ...] | None = None
         blocks = 0
         if items is not None:
-            shape = tuple(
-                i.size.value if isinstance(i, ParDim) else integer(i) for i in items
-            )
+            shape = tuple(i.size.value if isinstance(i, ParDim) else integer(i) for i in items)
             blocks = next((n for n, i in enumerate(items) if isinstance(i, ParDim)), 0)
         buffer = bound.get("buffer")
         memory = Buffer.SBUF
@@ -408,7 +406,7 @@ def _float_arithmetic(op: ast.operator, a: float, b: float) -> Value:
         table = {ast.Add: a + b, ast.Sub: a - b, ast.Mult: a * b}
     except (ZeroDivisionError, OverflowError, ValueError):
         return None
-    result = table.get(type(op))  # type: ignore[arg-type]
+    result = table.get(type(op))
     return None if result is None else Literal(float(result))
 
 
@@ -461,7 +459,7 @@ def _as_dim(value: Value) -> Dim | None:
         return value
     if not isinstance(value, Affine):
         return None
-    axes = sorted(value.symbols("axis"), key=lambda s: value.coefficient(s))
+    axes = sorted(value.symbols("axis"), key=value.coefficient)
     if not axes:
         return Dim(value, 1, point=True)
     start = value.without(*axes)

@@ -51,9 +51,7 @@ class FuseInstructions:
             "rsqrt are single functions. Fold neighbours together where nothing else needs the "
             "intermediate tile."
         ),
-        before=(
-            "t = multiply(x, s)\ny = exp(t)\nr = sum(y)\nz = multiply(v, w)\nout = add(z, u)"
-        ),
+        before=("t = multiply(x, s)\ny = exp(t)\nr = sum(y)\nz = multiply(v, w)\nout = add(z, u)"),
         after=(
             "y = activation_reduce(exp, x, scale=s, reduce_op=add, reduce_res=r)\n"
             "out = scalar_tensor_tensor(v, multiply, w, add, u)"
@@ -166,7 +164,8 @@ class _Writer:
             name, made = self._negation()
             head += made
             arguments.insert(2, (fusion.negated[1], name))
-        comments = "".join(self._cut(o.step.node, keep_comment=True) for o in fusion.removed)
+        keep = fusion.pattern not in ("silu", "sigmoid", "rsqrt")
+        comments = "".join(self._cut(o.step.node, keep_comment=keep) for o in fusion.removed)
         for operation in fusion.removed:
             self._drop_allocation(operation.tensor)
         if fusion.sums is not None:
@@ -180,9 +179,7 @@ class _Writer:
     def _indent(self) -> str:
         return self.source.indent_of(self.fusion.final.step.node)
 
-    def _replace_final(
-        self, arguments: list[tuple[str, str]], head: str, comments: str
-    ) -> None:
+    def _replace_final(self, arguments: list[tuple[str, str]], head: str, comments: str) -> None:
         final = self.fusion.final
         step, node = final.step, final.step.node
         nisa = self.speller.prefix("nisa")
@@ -210,6 +207,8 @@ class _Writer:
         trailing = self._trailing_comment(node)
         if trailing and lines.count(newline) == 1:
             lines = lines.rstrip("\r\n") + trailing + newline
+        elif trailing:
+            head = f"{indent}{trailing.strip()}{newline}{head}"
         first, last = node.lineno, node.end_lineno or 0
         start, end = self.source.line_range(first, last)
         above = self.source.comments_above(node, self._floor(step))
@@ -341,7 +340,9 @@ class _Writer:
         assert step is not None
         first = self.source.comments_above(statement, self._floor(step))
         last = statement.end_lineno or 0
-        comment = self.source.extract(first, statement.lineno - 1) if first < statement.lineno else ""
+        comment = (
+            self.source.extract(first, statement.lineno - 1) if first < statement.lineno else ""
+        )
         lines = self.source.lines
         blank_above = first < 2 or not lines[first - 2].strip()
         if blank_above and last < len(lines) and not lines[last].strip():

@@ -160,7 +160,9 @@ class Finder:
             found.append(("scale", scale))
         return found
 
-    def _sigmoid_of(self, node: ast.expr | None, reader: Operation) -> tuple[ast.expr, list[Operation]] | None:
+    def _sigmoid_of(
+        self, node: ast.expr | None, reader: Operation
+    ) -> tuple[ast.expr, list[Operation]] | None:
         """``x`` and the statements, if ``node`` holds sigmoid(x) computed for this reader."""
         made = self.producer(node, reader)
         if made is None:
@@ -194,12 +196,12 @@ class Finder:
         """x * sigmoid(x), or x / (1 + exp(-x))."""
         if final.kind != "tensor" or final.function not in ("multiply", "divide"):
             return None
+        if final.other is None:
+            return None
         pairs = [(final.data, final.other)]
         if final.function == "multiply":
-            pairs.append((final.other, final.data))  # type: ignore[arg-type]
+            pairs.append((final.other, final.data))
         for x, gate in pairs:
-            if x is None or gate is None:
-                continue
             found = (
                 self._sigmoid_of(gate, final)
                 if final.function == "multiply"
@@ -248,9 +250,7 @@ class Finder:
             arguments = self._activation_arguments("NL.rsqrt", made.data, None, None)
         else:
             return None
-        return Fusion(
-            "rsqrt", "1 / sqrt(x)", "activation", made.data, arguments, [made], final
-        )
+        return Fusion("rsqrt", "1 / sqrt(x)", "activation", made.data, arguments, [made], final)
 
     def _sum(self, final: Operation) -> Fusion | None:
         """An activation and the sum of its result over the free axis."""
@@ -343,9 +343,7 @@ class Finder:
             scale = repr(final.scale.number * operand.number)
         else:
             return None
-        arguments = self._activation_arguments(
-            self._function(final), made.data, final.bias, scale
-        )
+        arguments = self._activation_arguments(self._function(final), made.data, final.bias, scale)
         return Fusion(
             "activation-scale",
             f"multiply and {final.function}",

@@ -14,6 +14,7 @@ from accelopt_lsp.rewrites.model import Access, KernelModel, Step, is_none, requ
 from accelopt_lsp.rewrites.source import names_in
 from accelopt_lsp.rewrites.values import Loop, Tensor, TileList, View
 
+PRODUCTS = ("nl.matmul", "nisa.nc_matmul")
 LOADS = ("nl.load", "nisa.dma_copy")
 
 
@@ -95,12 +96,23 @@ def find_nests(model: KernelModel) -> list[MatmulNest]:
     """All products that :func:`match_nest` understands."""
     found = []
     for step in model.steps:
-        if step.api in ("nl.matmul", "nisa.nc_matmul") and step.loops:
+        if step.api in PRODUCTS and step.loops:
             try:
                 found.append(match_nest(model, step))
             except NotApplicable:
                 continue
     return found
+
+
+def why_not(model: KernelModel, line: int | None) -> str:
+    """What keeps the product in that line, or the first one, from being a plain nest."""
+    for step in model.steps:
+        if step.api in PRODUCTS and line in (None, step.node.lineno):
+            try:
+                match_nest(model, step)
+            except NotApplicable as error:
+                return str(error)
+    return "no tiled matrix product that can be blocked"
 
 
 def match_nest(model: KernelModel, step: Step) -> MatmulNest:
@@ -193,7 +205,8 @@ def trace_operand(model: KernelModel, step: Step, node: ast.expr, role: str) -> 
     require(len(kept) == 2, f"the {role} operand is not two-dimensional")
     axes = [region[i].axis for i in kept]
     if all(a is not None and a.position is not None for a in axes):
-        kept = [i for _, i in sorted((a.position, i) for a, i in zip(axes, kept) if a)]  # type: ignore[union-attr]
+        placed = {i: a.position or 0 for i, a in zip(kept, axes, strict=True) if a is not None}
+        kept.sort(key=placed.__getitem__)
     require(all(region[i].extent for i in kept), f"the {role} operand's size is unknown")
     require(all(region[i].step == 1 for i in kept), f"the {role} operand is strided")
     _only_used_by(model, tensor, step, absorbed, role)
@@ -321,9 +334,7 @@ def _absorb_list(
         absorbed.append(other.node)
 
 
-def _classify(
-    around: tuple[Loop, ...], stationary: Operand, moving: Operand
-) -> tuple[Loop, ...]:
+def _classify(around: tuple[Loop, ...], stationary: Operand, moving: Operand) -> tuple[Loop, ...]:
     """Loops over output tiles: those that one operand moves with and the other does not."""
     first, second = region_symbols(stationary.region), region_symbols(moving.region)
     outer: list[Loop] = []

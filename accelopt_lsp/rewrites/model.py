@@ -156,23 +156,36 @@ def build_model(context: RewriteContext) -> KernelModel:
     return model
 
 
+def module_constants(tree: ast.Module) -> Iterator[tuple[ast.Name, ast.expr]]:
+    """Module-level assignments, pairs of a tuple assignment one by one."""
+    for node in tree.body:
+        if not isinstance(node, ast.Assign) or len(node.targets) != 1:
+            continue
+        target = node.targets[0]
+        if isinstance(target, ast.Name):
+            yield target, node.value
+        elif isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+            for name, value in zip(target.elts, node.value.elts, strict=False):
+                if isinstance(name, ast.Name):
+                    yield name, value
+
+
 def _bind_module_constants(context: RewriteContext, evaluator: Evaluator) -> None:
-    for node in context.tree.body:
-        if isinstance(node, ast.Assign) and len(node.targets) == 1:
-            target = node.targets[0]
-            if isinstance(target, ast.Name):
-                found = evaluator.value(node.value)
-                if isinstance(found, Affine | Literal) or (
-                    found is not None and not isinstance(found, ApiRef | View | TileList)
-                ):
-                    evaluator.env[target.id] = found
+    for target, node in module_constants(context.tree):
+        found = evaluator.value(node)
+        if found is not None and not isinstance(found, ApiRef | View | TileList):
+            evaluator.env[target.id] = found
 
 
 def _bind_parameters(context: RewriteContext, evaluator: Evaluator) -> None:
     arguments = context.function.args
     listed = [*arguments.posonlyargs, *arguments.args]
     defaults: dict[str, ast.expr] = dict(
-        zip([a.arg for a in listed[len(listed) - len(arguments.defaults) :]], arguments.defaults)
+        zip(
+            [a.arg for a in listed[len(listed) - len(arguments.defaults) :]],
+            arguments.defaults,
+            strict=True,
+        )
     )
     for keyword, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
         if default is not None:
@@ -355,7 +368,11 @@ class _Walker:
 
     def assign(self, step: Step, target: ast.expr, value: Value, node: ast.expr) -> None:
         if isinstance(target, ast.Name):
-            if isinstance(value, View) and value.tensor.step == step.index and not value.tensor.name:
+            if (
+                isinstance(value, View)
+                and value.tensor.step == step.index
+                and not value.tensor.name
+            ):
                 object.__setattr__(value.tensor, "name", target.id)
             if isinstance(value, TileList) and isinstance(node, ast.List):
                 value.name = target.id
@@ -419,7 +436,25 @@ class _Walker:
         given = {id(n) for n in (*node.args, *nodes.values())}
         step.arguments = {k: v for k, v in bound.items() if id(v) in given}
 
+    def _hands_out_tensors(self, node: ast.AST) -> bool:
+        """Whether an unknown function gets a tensor, with which it may do anything."""
+        for call in ast.walk(node):
+            if not isinstance(call, ast.Call) or self.evaluator.api(call.func) is not None:
+                continue
+            function = call.func
+            if isinstance(function, ast.Attribute) and isinstance(
+                self.model.value(function.value), View | TileList
+            ):
+                continue
+            given = [*call.args, *(k.value for k in call.keywords)]
+            if any(
+                isinstance(self.model.value(n), View | TileList) for a in given for n in ast.walk(a)
+            ):
+                return True
+        return False
+
     def _reads(self, step: Step, node: ast.expr) -> None:
+        step.opaque |= self._hands_out_tensors(node)
         written: set[int] = set()
         if step.api == "nl.store":
             written = {id(step.arguments.get("dst"))}

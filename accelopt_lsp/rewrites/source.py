@@ -48,8 +48,8 @@ class SourceText:
         """Character offset of a place that an AST node names."""
         text = self.lines[line - 1]
         if text.isascii():
-            return self.line_starts[line - 1] + byte_column
-        return self.line_starts[line - 1] + len(text.encode()[:byte_column].decode())
+            return int(self.line_starts[line - 1]) + byte_column
+        return int(self.line_starts[line - 1]) + len(text.encode()[:byte_column].decode())
 
     def span(self, node: ast.AST) -> tuple[int, int]:
         return (
@@ -75,7 +75,7 @@ class SourceText:
 
     def first_line(self, node: ast.stmt) -> int:
         decorators = getattr(node, "decorator_list", [])
-        return min([node.lineno, *(d.lineno for d in decorators)])
+        return min(node.lineno, *(int(d.lineno) for d in decorators), node.lineno)
 
     def indent_of(self, node: ast.AST) -> str:
         line = self.lines[node.lineno - 1]  # type: ignore[attr-defined]
@@ -85,7 +85,9 @@ class SourceText:
         """Raises :class:`NotApplicable` if the statement shares a line with another."""
         first, last = self.lines[node.lineno - 1], self.lines[(node.end_lineno or 0) - 1]
         tail = last.encode()[node.end_col_offset :].decode().strip()
-        if first[: self.offset(node.lineno, node.col_offset) - self.line_starts[node.lineno - 1]].strip():
+        if first[
+            : self.offset(node.lineno, node.col_offset) - self.line_starts[node.lineno - 1]
+        ].strip():
             raise NotApplicable(f"line {node.lineno} holds more than one statement")
         if tail and not tail.startswith("#"):
             raise NotApplicable(f"line {node.end_lineno} holds more than one statement")

@@ -10,6 +10,7 @@ from attrs import define
 
 from accelopt_lsp.rewrites.affine import Affine, Dim, Symbol
 from accelopt_lsp.rewrites.base import NotApplicable, RewriteContext
+from accelopt_lsp.rewrites.model import module_constants
 from accelopt_lsp.rewrites.source import all_identifiers, fresh_name, names_in
 from accelopt_lsp.rewrites.values import Loop, integer
 
@@ -65,11 +66,10 @@ class Speller:
         """Integer constants by name that the new code may use."""
         model = self.context.model
         found: dict[str, int] = {}
-        for node in self.context.tree.body:
-            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-                value = integer(model.value(node.value))
-                if value is not None and node.targets[0].id not in model.bindings:
-                    found[node.targets[0].id] = value
+        for target, node in module_constants(self.context.tree):
+            value = integer(model.value(node))
+            if value is not None and target.id not in model.bindings:
+                found[target.id] = value
         for name, nodes in model.bindings.items():
             value = integer(model.value(nodes[0]))
             if len(nodes) == 1 and value is not None and self.in_scope(name):

@@ -41,7 +41,9 @@ def _constants(context: RewriteContext, size: int) -> Iterator[tuple[str, ast.As
         if not isinstance(node, ast.Assign) or len(node.targets) != 1:
             continue
         target = node.targets[0]
-        if not isinstance(target, ast.Name) or not isinstance(node.value, ast.Constant | ast.Attribute):
+        if not isinstance(target, ast.Name) or not isinstance(
+            node.value, ast.Constant | ast.Attribute
+        ):
             continue
         if integer(model.value(node.value)) == size:
             yield target.id, node
@@ -63,7 +65,10 @@ def _used_elsewhere(context: RewriteContext, name: str, node: ast.Assign) -> boo
         return False
     inside = {id(n) for n in ast.walk(context.function)}
     return any(
-        isinstance(n, ast.Name) and n.id == name and id(n) not in inside and n is not node.targets[0]
+        isinstance(n, ast.Name)
+        and n.id == name
+        and id(n) not in inside
+        and n is not node.targets[0]
         for n in ast.walk(context.tree)
     )
 
@@ -152,8 +157,10 @@ class _Literals:
         self.seen.add(id(node))
         coefficient = dim.start.coefficient(self.loop.symbol)
         rest = dim.start.without(self.loop.symbol)
-        start = rest if self.whole else rest.plus(
-            Affine.of(self.loop.symbol).times(coefficient * self.factor)
+        start = (
+            rest
+            if self.whole
+            else rest.plus(Affine.of(self.loop.symbol).times(coefficient * self.factor))
         )
         self.edits.append(self.source.replace(node, self._index_text(node, dim, start)))
 
@@ -170,12 +177,16 @@ class _Literals:
 
     def _covers(self, loop: Loop) -> bool:
         node = self.loop.node
-        return loop is self.loop or (
-            loop.node.lineno <= node.lineno
-            and (loop.node.end_lineno or 0) >= (node.end_lineno or 0)
-        ) or (
-            node.lineno <= loop.node.lineno
-            and (loop.node.end_lineno or 0) <= (node.end_lineno or 0)
+        return (
+            loop is self.loop
+            or (
+                loop.node.lineno <= node.lineno
+                and (loop.node.end_lineno or 0) >= (node.end_lineno or 0)
+            )
+            or (
+                node.lineno <= loop.node.lineno
+                and (loop.node.end_lineno or 0) <= (node.end_lineno or 0)
+            )
         )
 
     def _arange(self, node: ast.expr, old: int, new: int) -> str:
@@ -269,9 +280,7 @@ class _Literals:
         iterator = self.loop.node.iter
         assert isinstance(iterator, ast.Call)
         argument = iterator.args[-1]
-        require(
-            isinstance(argument, ast.Constant), "the loop's length is not written as a number"
-        )
+        require(isinstance(argument, ast.Constant), "the loop's length is not written as a number")
         self._once(argument, str((self.loop.trips or 0) // self.factor))
 
     def _unwrapped(self) -> str:
@@ -283,7 +292,8 @@ class _Literals:
             n.id
             for s in body
             for n in ast.walk(s)
-            if isinstance(n, ast.Name) and not any(
+            if isinstance(n, ast.Name)
+            and not any(
                 e.start <= self.source.span(n)[0] and self.source.span(n)[1] <= e.end
                 for e in self.edits
             )
@@ -308,4 +318,3 @@ def _around(context: RewriteContext, loop: Loop) -> tuple[Loop, ...]:
         return ()
     loops = steps[0].loops
     return loops[: loops.index(loop)] if loop in loops else ()
-

@@ -28,11 +28,11 @@ from math import prod
 from attrs import evolve, frozen
 
 from accelopt_lsp.nki.operands import Buffer
-from accelopt_lsp.rewrites.affine import Dim, Symbol
+from accelopt_lsp.rewrites.affine import Affine, Dim, Symbol
 from accelopt_lsp.rewrites.base import Description, NotApplicable, RewriteContext, Site
 from accelopt_lsp.rewrites.elementwise import normalise
 from accelopt_lsp.rewrites.model import Access, KernelModel, Step, is_none, require
-from accelopt_lsp.rewrites.values import Affine, Loop, Tensor, View
+from accelopt_lsp.rewrites.values import Loop, Tensor, View
 from accelopt_lsp.rewrites.widen_edits import merge_literals, rename_constant
 
 NAME = "widen-tile"
@@ -100,7 +100,7 @@ class WidenTile:
 
     def apply(self, context: RewriteContext, site: Site) -> str:
         line, factor = site.parameters.get("line"), site.parameters.get("factor")
-        reasons = []
+        reasons: list[str] = []
         for loop in context.model.loops:
             if line is not None and loop.node.lineno != line:
                 continue
@@ -260,11 +260,11 @@ def _check_same(
     for first, second in zip(old.steps, new.steps, strict=True):
         inside = loop in first.loops
         require(first.api == second.api, "statements change")
-        pairs = list(zip([*first.reads, *first.writes], [*second.reads, *second.writes]))
         require(
             len(first.reads) == len(second.reads) and len(first.writes) == len(second.writes),
             "accesses change",
         )
+        pairs = zip([*first.reads, *first.writes], [*second.reads, *second.writes], strict=True)
         for one, two in pairs:
             _compare(one, two, loop, factor, symbols, inside, merged)
             if inside and two.view.tensor.buffer is Buffer.SBUF:
@@ -361,9 +361,7 @@ def _expected(dim: Dim, loop: Loop, factor: int, symbols: dict[Symbol, Symbol]) 
             extent is not None and coefficient == extent * dim.step,
             "tiles are not next to each other",
         )
-        start = start.without(loop.symbol).plus(
-            Affine.of(loop.symbol).times(coefficient * factor)
-        )
+        start = start.without(loop.symbol).plus(Affine.of(loop.symbol).times(coefficient * factor))
         extent = (extent or 0) * factor
     renamed = Affine(
         start.constant, {symbols[s]: c for s, c in start.terms.items() if s in symbols}
