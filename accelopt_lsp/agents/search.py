@@ -424,10 +424,9 @@ class BeamSearch:
 
     async def _final(self, problem: Problem) -> Candidate:
         """The fastest kernel that passes on all final seeds; the baseline if none does."""
+        enough = self._baseline.latency_ms * (1 - self._settings.min_improvement)
         hopeful = [
-            a
-            for a in self._attempts.values()
-            if a.latency_ms is not None and a.latency_ms < self._baseline.latency_ms
+            a for a in self._attempts.values() if a.latency_ms is not None and a.latency_ms < enough
         ]
         for attempt in sorted(hopeful, key=lambda a: (a.latency_ms or 0.0, a.order)):
             assert attempt.source is not None
@@ -448,7 +447,7 @@ class BeamSearch:
                 self._record(evolve(attempt, verdict=Verdict.INCORRECT, profile=outcome, error=why))
                 continue
             candidate = _candidate(evolve(attempt, profile=outcome))
-            if candidate.latency_ms < self._baseline.latency_ms:
+            if candidate.latency_ms < enough:
                 return candidate
         return self._baseline
 

@@ -32,7 +32,8 @@ class SearchSettings:
         concurrency: evaluations at once.
         patience: iterations without improvement after which the search stops.
         floor_margin: share above the attainable floor at which it stops.
-        min_improvement: gain over the best so far that counts as an improvement.
+        min_improvement: share of the latency by which a kernel must be faster to count as an
+            improvement, over the best so far and over the baseline.
         verify_seeds: inputs for attempts that would enter beam or memory.
         final_seeds: inputs for the result.
         memory_policy: ``retrieval`` (what fits), ``queue`` (the latest) or ``none``.
