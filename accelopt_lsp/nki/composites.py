@@ -290,13 +290,24 @@ def _matmul(b: Builder) -> None:
     """The stationary must have the contraction on partitions: x is transposed if it has not."""
     b.tile("x")
     y = b.tile("y")
-    stationary = "x"
+    stationary = _in_sbuf(b, "x")
     if not b.values.get("transpose_x"):
-        stationary = _transposed(b, "x")
+        stationary = _transposed(b, stationary)
+    moving = _in_sbuf(b, "y")
     rows = b.types[stationary].free
     dst = b.returns((rows, y.free), FLOAT32, Buffer.PSUM)
     attrs = {"is_transpose": False, "accumulate": None if not b.legacy else False}
-    b.emit("nc_matmul", None, attrs, dst=dst, stationary=stationary, moving="y")
+    b.emit("nc_matmul", None, attrs, dst=dst, stationary=stationary, moving=moving)
+
+
+def _in_sbuf(b: Builder, slot: str) -> str:
+    """An operand where the Tensor Engine reads: the legacy dialect copies it out of PSUM."""
+    given = b.types[slot]
+    if not b.legacy or given.buffer is not Buffer.PSUM:
+        return slot
+    copied = b.temporary(given.shape, given.dtype)
+    b.emit("tensor_copy", default_copy_engine(b, given), {}, dst=copied, src=slot)
+    return copied
 
 
 def _transposed(b: Builder, slot: str) -> str:
@@ -322,8 +333,9 @@ def _transpose(b: Builder) -> None:
         dst = b.returns(shape, b.dtype(x.dtype))
         b.emit("nc_transpose", Engine.VECTOR, {"engine": Engine.VECTOR}, dst=dst, data="x")
         return
+    source = _in_sbuf(b, "x")
     dst = b.returns(shape, b.dtype(_transpose_dtype(b, x)), Buffer.PSUM)
-    b.emit("nc_transpose", Engine.TENSOR, {"engine": Engine.TENSOR}, dst=dst, data="x")
+    b.emit("nc_transpose", Engine.TENSOR, {"engine": Engine.TENSOR}, dst=dst, data=source)
 
 
 @lowers("nl.softmax")

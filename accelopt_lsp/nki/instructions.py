@@ -270,6 +270,15 @@ def _psum_bank(operands: Operands, attrs: Attributes, target: Target) -> Iterato
 def _transpose(operands: Operands, attrs: Attributes, target: Target) -> Iterator[Violation]:
     data, dst = operands["data"], operands.get("dst")
     engine = attrs.get("engine", Engine.TENSOR)
+    if engine == Engine.TENSOR:
+        for role, given, wanted in (("data", data, Buffer.SBUF), ("dst", dst, Buffer.PSUM)):
+            if given is not None and given.buffer is not wanted:
+                yield Violation(
+                    "R034",
+                    f"nc_transpose on the tensor engine: {role} must be in {wanted.upper()}, "
+                    f"it is in {given.buffer.upper()}",
+                    role,
+                )
     limit = 32 if engine == Engine.VECTOR else 128
     if max(data.partitions, data.free) > limit:
         yield Violation(

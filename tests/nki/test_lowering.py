@@ -99,6 +99,10 @@ CALLS: list[tuple[Any, ...]] = [
     # only a product with transpose_x has its contraction on partitions already
     (LEGACY, "nl.matmul", ["bf16[128,128]", "bf16[128,512]"], {"transpose_x": True}, ["nc_matmul@tensor"], "f32[128,512]@psum"),
     (LEGACY, "nl.matmul", ["bf16[64,128]", "bf16[128,512]"], {}, ["nc_transpose@tensor", "tensor_copy@scalar", "nc_matmul@tensor"], "f32[64,512]@psum"),
+    # the Tensor Engine reads SBUF only: legacy copies a PSUM operand over
+    (LEGACY, "nl.matmul", ["f32[128,128]", "f32[128,512]@psum"], {"transpose_x": True}, ["tensor_copy@scalar", "nc_matmul@tensor"], "f32[128,512]@psum"),
+    (LEGACY, "nl.matmul", ["f32[64,128]@psum", "f32[128,512]"], {}, ["tensor_copy@scalar", "nc_transpose@tensor", "tensor_copy@scalar", "nc_matmul@tensor"], "f32[64,512]@psum"),
+    (LEGACY, "nl.transpose", ["f32[128,64]@psum"], {}, ["tensor_copy@scalar", "nc_transpose@tensor"], "f32[64,128]@psum"),
     (LEGACY, "nl.transpose", ["f32[32,16]"], {}, ["nc_transpose@vector"], "f32[16,32]"),
     (LEGACY, "nl.transpose", ["f32[128,64]"], {}, ["nc_transpose@tensor"], "f32[64,128]@psum"),
     (LEGACY, "nl.softmax", [TILE, 1], {}, ["tensor_reduce@vector", "activation@scalar", "reciprocal@vector", "tensor_scalar@scalar"], TILE),
