@@ -11,7 +11,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-from accelopt_lsp.profiler.simulator.errors import UnsupportedByKernel
+from accelopt_lsp.profiler.simulator.errors import SandboxViolation, UnsupportedByKernel
 
 ROOTS = ("nki", "neuronxcc")
 _SHORT = {"language": "nl", "isa": "nisa", "typing": "nt", "compiler": "ncc"}
@@ -29,17 +29,25 @@ class StandIn(ModuleType):
 
 
 class StandInFinder(MetaPathFinder, Loader):
-    """Finds the stand-ins by name."""
+    """Finds the stand-ins by name.
+
+    Attributes:
+        closed: package that cannot be imported for now; empty for none.
+    """
 
     def __init__(self) -> None:
         from accelopt_lsp.profiler.simulator import language_current, language_legacy
 
         self.modules = {**language_legacy.modules(), **language_current.modules()}
+        self.closed = ""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname.partition(".")[0] not in ROOTS:
+        root = fullname.partition(".")[0]
+        if self.closed and root == self.closed:
+            raise SandboxViolation(f"kernel code may not import {fullname}")
+        if root not in ROOTS:
             return None
         if fullname not in self.modules:
             parent, _, name = fullname.rpartition(".")

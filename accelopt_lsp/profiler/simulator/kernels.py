@@ -10,13 +10,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from attrs import define, field
+from attrs import define, evolve, field
 
 from accelopt_lsp.nki.dialects import Dialect
 from accelopt_lsp.nki.dtypes import DType
 from accelopt_lsp.nki.operands import Buffer
 from accelopt_lsp.nki.targets import Target, get_target
 from accelopt_lsp.profiler.simulator import session as sessions
+from accelopt_lsp.profiler.simulator import timeline
 from accelopt_lsp.profiler.simulator.elements import Array, as_dtype, from_carrier, to_carrier
 from accelopt_lsp.profiler.simulator.errors import ArgumentFault, KernelRejected
 from accelopt_lsp.profiler.simulator.library import OPERATOR_NAMES
@@ -44,6 +45,18 @@ DEFAULTS = ScriptDefaults()
 
 def default_target(dialect: Dialect) -> Target:
     return get_target(DEFAULTS.target or ("trn1" if dialect is Dialect.LEGACY else "trn2"))
+
+
+class ProgramAxis:
+    """``nl.nc(count)``: programs along this axis of a launch grid run on cores of their own."""
+
+    def __init__(self, count: int) -> None:
+        self.count = int(count)
+
+    def __mul__(self, other: Any) -> ProgramAxis:
+        return self
+
+    __rmul__ = __mul__
 
 
 class Kernel:
@@ -174,8 +187,6 @@ def _elsewhere(program: tuple[int, ...], spread: tuple[bool, ...]) -> bool:
 
 def _grid(grid: tuple[Any, ...], dialect: Dialect) -> tuple[tuple[int, ...], tuple[bool, ...]]:
     """Sizes of the launch grid, and which axes are spread over cores."""
-    from accelopt_lsp.profiler.simulator.language import ProgramAxis
-
     sizes, spread = [], []
     for axis in grid:
         if isinstance(axis, ProgramAxis):
@@ -238,8 +249,6 @@ def _outputs(result: Any, places: list[Any]) -> tuple[list[Tensor], str]:
 
 
 def _mark_external(session: Session, tensors: list[Tensor]) -> None:
-    from attrs import evolve
-
     storages = session.trace.storages
     for tensor in tensors:
         number = tensor.settle().id
@@ -381,9 +390,8 @@ class MeasuredKernel:
         before = DEFAULTS.observer
 
         def observe(kernel: Kernel, session: Session) -> None:
-            from accelopt_lsp.profiler.simulator.timing import latency_ms
-
-            latency = latency_ms(session, kernel)
+            schedule = timeline.simulate(session.trace, session.target)
+            latency = None if schedule.unknown else schedule.latency_ns * 1e-6
             self.benchmark_result = SimpleNamespace(nc_latency=Latency(latency))
             if before is not None:
                 before(kernel, session)

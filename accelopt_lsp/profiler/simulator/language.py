@@ -23,6 +23,7 @@ from accelopt_lsp.profiler.simulator.elements import ELEMENTS
 from accelopt_lsp.profiler.simulator.errors import KernelRejected, UnsupportedByKernel
 from accelopt_lsp.profiler.simulator.indexing import DynamicSlice, loop_range
 from accelopt_lsp.profiler.simulator.library import api_functions, operator_functions
+from accelopt_lsp.profiler.simulator.kernels import ProgramAxis
 from accelopt_lsp.profiler.simulator.tensors import BlockTensor, Tensor
 
 
@@ -41,8 +42,6 @@ class Constants(SimpleNamespace):
 
 
 def _tile_sizes() -> Constants:
-    from accelopt_lsp.profiler.simulator.session import current
-
     values = {
         k.partition(".")[2]: v
         for k, v in LANGUAGE_CONSTANTS.items()
@@ -54,7 +53,7 @@ def _tile_sizes() -> Constants:
 
         @property
         def total_available_sbuf_size(self) -> int:
-            session = current()
+            session = sessions.current()
             if session is None:
                 raise KernelRejected("sizes of a target are known inside a kernel only", "R022")
             target = session.target
@@ -113,18 +112,6 @@ def shared_identity_matrix(make: Callable[..., Any]) -> Callable[..., Any]:
         return make(np.identity(n), dtype)
 
     return function
-
-
-class ProgramAxis:
-    """``nl.nc(count)``: programs along this axis run on cores of their own."""
-
-    def __init__(self, count: int) -> None:
-        self.count = int(count)
-
-    def __mul__(self, other: Any) -> ProgramAxis:
-        return self
-
-    __rmul__ = __mul__
 
 
 def spmd_dim(size: Any, core: Any = None) -> Any:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
+
 from accelopt_lsp.nki.dialects import Dialect
-from accelopt_lsp.profiler.simulator.creation import MemoryRegion, par_dim
+from accelopt_lsp.profiler.simulator.creation import MemoryRegion, element_of, par_dim
 from accelopt_lsp.profiler.simulator.elements import ELEMENTS
 from accelopt_lsp.profiler.simulator.indexing import MeshGrid, arange
 from accelopt_lsp.profiler.simulator.kernels import jit_functions
@@ -24,10 +26,6 @@ def _unchanged(function: Any = None, **_: Any) -> Any:
 
 
 def _finfo(dtype: Any) -> Any:
-    import ml_dtypes
-
-    from accelopt_lsp.profiler.simulator.creation import element_of
-
     return ml_dtypes.finfo(ELEMENTS[element_of(dtype)].dtype)
 
 

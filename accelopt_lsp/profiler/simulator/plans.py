@@ -16,7 +16,14 @@ from accelopt_lsp.nki.operands import Buffer, OperandType, row_major_strides
 from accelopt_lsp.nki.targets import Target
 from accelopt_lsp.profiler.simulator.elements import ElementType, as_dtype
 from accelopt_lsp.profiler.simulator.errors import KernelRejected, UnsupportedByKernel
-from accelopt_lsp.profiler.simulator.numerics import NUMERICS, Numeric
+from accelopt_lsp.profiler.simulator.numerics import (
+    BINARY,
+    BITWISE,
+    NUMERICS,
+    REDUCERS,
+    UNARY,
+    Numeric,
+)
 from accelopt_lsp.profiler.simulator.tensors import BlockTensor, Tensor
 
 _NUMPY_NAMES = {
@@ -255,8 +262,6 @@ def build(
 
 
 def _check_operator(api: str, role: str, name: Any) -> None:
-    from accelopt_lsp.profiler.simulator.numerics import BINARY, BITWISE, REDUCERS, UNARY
-
     if name is None or any(name in table for table in (BINARY, BITWISE, REDUCERS, UNARY)):
         return
     raise UnsupportedByKernel(f"{api}: accelopt's simulator does not know {role}={name}")

@@ -1,0 +1,495 @@
+"""The parent's side of the simulator: starts the children, feeds them, never trusts them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import secrets
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from attrs import define, evolve, field
+
+from accelopt_lsp.nki.profile import Profile
+from accelopt_lsp.profiler.base import Failure, FailureKind, Job, Outcome, Progress
+from accelopt_lsp.profiler.simulator.protocol import (
+    MAX_LINE,
+    Access,
+    JudgeTask,
+    KernelTask,
+    Role,
+    Run,
+    failure_from_dict,
+    profile_from_dict,
+    project_of,
+    task_to_dict,
+    to_json,
+)
+
+GRACE_SECONDS = 6.0
+"""Time beyond its own limit that a child gets to say so itself."""
+_PACKAGE_PARENT = Path(__file__).resolve().parents[3]
+_EXPLICIT_ORIGINS = frozenset({"given", "directive"})
+_KEPT_VARIABLES = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH")
+
+
+def bare_environment(scratch: Path) -> dict[str, str]:
+    """Environment of a child: what Python needs, no secrets, no proxies."""
+    found = {k: os.environ[k] for k in _KEPT_VARIABLES if k in os.environ}
+    paths = [str(_PACKAGE_PARENT), os.environ.get("PYTHONPATH", "")]
+    threads = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL", "VECLIB_MAXIMUM")}
+    return {
+        **found,
+        **threads,
+        "HOME": str(scratch),
+        "TMPDIR": str(scratch),
+        "PYTHONPATH": os.pathsep.join(p for p in paths if p),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONHASHSEED": "0",
+        "PYTHONUTF8": "1",
+    }
+
+
+class ChildEnded(Exception):
+    """The child closed its end without an answer."""
+
+
+@define(slots=True, eq=False)
+class Child:
+    """A child process in a process group of its own."""
+
+    process: asyncio.subprocess.Process
+    token: str
+    line: int | None = None
+    errors: bytearray = field(factory=bytearray)
+
+    @classmethod
+    async def start(cls, role: Role, scratch: Path) -> Child:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-P",
+            "-m",
+            "accelopt_lsp.profiler.simulator.child",
+            role.value,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            env=bare_environment(scratch),
+            cwd=scratch,
+            start_new_session=True,
+            limit=MAX_LINE,
+        )
+        return cls(process, secrets.token_hex(16))
+
+    async def send(self, message: Mapping[str, Any]) -> None:
+        assert self.process.stdin is not None
+        with contextlib.suppress(ConnectionError, BrokenPipeError):
+            self.process.stdin.write(to_json(message))
+            await self.process.stdin.drain()
+
+    async def events(self) -> AsyncIterator[dict[str, Any]]:
+        """Messages until the child ends; messages without its token are not its own."""
+        assert self.process.stdout is not None
+        while True:
+            try:
+                line = await self.process.stdout.readline()
+            except ValueError:
+                raise ChildEnded("an answer was too long") from None
+            if not line:
+                return
+            try:
+                message = json.loads(line)
+            except ValueError:
+                continue
+            if not isinstance(message, dict) or message.get("token") != self.token:
+                continue
+            if message.get("event") == "at" and isinstance(message.get("line"), int):
+                self.line = message["line"]
+                continue
+            yield message
+
+    async def next(self, *events: str) -> dict[str, Any]:
+        """The next message of one of these kinds, or a failure.
+
+        Raises:
+            ChildEnded: it ended without one.
+        """
+        async for message in self.events():
+            if message.get("event") in (*events, "failure"):
+                return message
+        raise ChildEnded("it ended without an answer")
+
+    async def kill(self) -> None:
+        """End the whole process group at once."""
+        if self.process.returncode is None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                self.process.kill()
+        with contextlib.suppress(Exception):
+            await self.process.wait()
+        # The pipe of a killed child is closed here, not when the garbage collector comes by.
+        if self.process.stdin is not None:
+            self.process.stdin.close()
+
+
+class JobFailed(Exception):
+    """Carries a failure to the end of the job."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+class SimulatorProfiler:
+    """Profiles kernels on the simulator, each job in child processes of its own."""
+
+    name = "simulator"
+
+    async def profile(self, job: Job, progress: Progress | None = None) -> Outcome:
+        """Run a job. Never raises on account of the kernel; cancelling kills its processes."""
+        scratch = Path(tempfile.mkdtemp(prefix="accelopt-"))
+        run = _JobRun(job, scratch, progress)
+        try:
+            limit = job.limits.seconds * (2 if job.seeds else 1) + GRACE_SECONDS
+            async with asyncio.timeout(limit + 30):
+                return await run.profile()
+        except JobFailed as failed:
+            return failed.failure
+        except TimeoutError:
+            return run.timed_out()
+        finally:
+            await asyncio.shield(run.close())
+
+
+class _JobRun:
+    """One job under way."""
+
+    def __init__(self, job: Job, scratch: Path, progress: Progress | None) -> None:
+        self.job = job
+        self.scratch = scratch
+        self.progress = progress
+        self.children: list[Child] = []
+        self.judge: Child | None = None
+        self.kernel: Child | None = None
+        self.verdicts: dict[int, dict[str, Any]] = {}
+        self.profile_found: Profile | None = None
+
+    async def close(self) -> None:
+        await asyncio.gather(*(c.kill() for c in self.children), return_exceptions=True)
+        await asyncio.to_thread(shutil.rmtree, self.scratch, True)
+
+    def report(self, message: str, share: float | None = None) -> None:
+        if self.progress is not None:
+            with contextlib.suppress(Exception):
+                self.progress(message, share)
+
+    def access(self) -> Access:
+        job = self.job
+        return Access(
+            scratch=str(self.scratch),
+            project=str(project_of(job.path)),
+            read_paths=tuple(str(p.resolve()) for p in job.read_paths),
+            seconds=job.limits.seconds,
+            memory_bytes=job.limits.memory_bytes,
+            instructions=job.limits.instructions,
+        )
+
+    async def start(self, role: Role) -> Child:
+        child = await Child.start(role, self.scratch)
+        self.children.append(child)
+        return child
+
+    async def profile(self) -> Outcome:
+        job = self.job
+        with_reference = job.reference is not None
+        needs_judge = bool(job.seeds) or (with_reference and not job.arguments.complete)
+        # Both start at once: one imports while the other makes inputs.
+        self.kernel = await self.start(Role.KERNEL)
+        runs: tuple[Run, ...] = ()
+        known: frozenset[int] = frozenset()
+        if needs_judge:
+            self.judge = await self.start(Role.JUDGE)
+            await self.judge.send(task_to_dict(self.judge_task(self.judge.token)))
+            runs = await self.inputs()
+            if not with_reference and job.baseline is not None and job.seeds:
+                known = await self.baseline(runs)
+        await self.run_kernel(runs, known)
+        if self.profile_found is None:
+            raise JobFailed(Failure(FailureKind.CRASH, "the kernel's process sent no profile"))
+        await self.save_timeline()
+        return self.judged(self.profile_found)
+
+    def judge_task(self, token: str) -> JudgeTask:
+        job = self.job
+        values = job.arguments.values
+        origins = job.arguments.origins
+        explicit = tuple(n for n in values if origins.get(n, "given") in _EXPLICIT_ORIGINS)
+        baseline = job.baseline if job.reference is None else None
+        return JudgeTask(
+            token=token,
+            access=self.access(),
+            path=str(job.path),
+            source=job.source,
+            function=job.function,
+            specs={n: str(s) for n, s in values.items()},
+            explicit=explicit,
+            seeds=job.seeds,
+            reference=None if job.reference is None else str(job.reference.resolve()),
+            cache=None if job.cache is None else str(job.cache.resolve()),
+            cache_key="" if baseline is None else f"{job.target}\0{job.arguments.grid}\0{baseline}",
+        )
+
+    def kernel_task(self, child: Child, runs: tuple[Run, ...], **changes: Any) -> dict[str, Any]:
+        job = self.job
+        task = KernelTask(
+            token=child.token,
+            access=self.access(),
+            path=str(job.path),
+            source=job.source,
+            function=job.function,
+            target=job.target,
+            grid=tuple(job.arguments.grid),
+            specs={n: str(s) for n, s in job.arguments.values.items()},
+            runs=runs,
+            timeline=None if job.timeline is None else "timeline.json",
+        )
+        return task_to_dict(evolve(task, **changes))
+
+    async def inputs(self) -> tuple[Run, ...]:
+        """Inputs of all runs, from the judge."""
+        assert self.judge is not None
+        self.report("making inputs")
+        runs = []
+        for _ in self.job.seeds or (None,):
+            message = await self.answer(self.judge, "inputs")
+            runs.append(Run(message["seed"], message["arguments"]))
+        return tuple(runs)
+
+    async def answer(self, child: Child, *events: str) -> dict[str, Any]:
+        """The next answer of a child.
+
+        Raises:
+            JobFailed: it reports a failure, or ends.
+        """
+        limit = self.job.limits.seconds + GRACE_SECONDS
+        try:
+            async with asyncio.timeout(limit):
+                message = await child.next(*events)
+        except TimeoutError:
+            raise JobFailed(self.out_of_time(child)) from None
+        except ChildEnded:
+            raise JobFailed(await self.crashed(child)) from None
+        if message["event"] == "failure":
+            raise JobFailed(_failure(message, self.job.reference))
+        return message
+
+    async def baseline(self, runs: tuple[Run, ...]) -> frozenset[int]:
+        """Outputs of the baseline kernel become the expected ones, unless they are cached."""
+        job = self.job
+        assert self.judge is not None and job.baseline is not None
+        ready = await self.answer(self.judge, "ready")
+        known = frozenset(ready["expected"])
+        wanted = tuple(r for r in runs if r.seed not in known)
+        if not wanted or job.baseline == job.source:
+            return frozenset(job.seeds) if job.baseline != job.source else frozenset({-1})
+        self.report("running the baseline for reference")
+        child = await self.start(Role.KERNEL)
+        await child.send(
+            self.kernel_task(
+                child, wanted, source=job.baseline, profile=False, timeline=None
+            )
+        )
+        for _ in wanted:
+            message = await self.answer(child, "outputs")
+            await self.judge.send({"command": "expect", **_outputs(message)})
+            await self.answer(self.judge, "expected")
+        await child.kill()
+        return frozenset(job.seeds)
+
+    async def run_kernel(self, runs: tuple[Run, ...], known: frozenset[int]) -> None:
+        """Run the kernel; outputs go to the judge as they come."""
+        assert self.kernel is not None
+        job, kernel = self.job, self.kernel
+        await kernel.send(self.kernel_task(kernel, runs))
+        judged = self.judge is not None and bool(job.seeds) and (
+            job.reference is not None or job.baseline is not None
+        )
+        pending: asyncio.Task[None] | None = None
+        outputs: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
+        if judged:
+            pending = asyncio.create_task(self.judge_outputs(outputs, known))
+        try:
+            await self.follow(kernel, outputs if judged else None, len(runs), pending)
+            outputs.put_nowait(None)
+            if pending is not None:
+                await pending
+        finally:
+            if pending is not None and not pending.done():
+                pending.cancel()
+                with contextlib.suppress(asyncio.CancelledError, Exception):
+                    await pending
+
+    async def follow(
+        self,
+        kernel: Child,
+        outputs: asyncio.Queue[dict[str, Any] | None] | None,
+        runs: int,
+        judging: asyncio.Task[None] | None,
+    ) -> None:
+        limit = self.job.limits.seconds + GRACE_SECONDS
+        finished = 0
+        try:
+            async with asyncio.timeout(limit):
+                async for message in kernel.events():
+                    event = message.get("event")
+                    if event == "progress":
+                        share = finished / (runs + 1) if runs else None
+                        self.report(str(message.get("message"))[:200], share)
+                    elif event == "outputs":
+                        finished += 1
+                        if outputs is not None:
+                            outputs.put_nowait(message)
+                    elif event == "profile":
+                        self.profile_found = _profile(message)
+                    elif event == "failure":
+                        raise JobFailed(_failure(message, None))
+                    elif event == "done":
+                        return
+                    wrong = any(not v["correct"] for v in self.verdicts.values())
+                    if wrong and self.profile_found is not None:
+                        return
+                    if judging is not None and judging.done():
+                        judging.result()
+        except TimeoutError:
+            raise JobFailed(self.out_of_time(kernel)) from None
+        except ChildEnded:
+            pass
+        raise JobFailed(await self.crashed(kernel))
+
+    async def judge_outputs(
+        self, outputs: asyncio.Queue[dict[str, Any] | None], known: frozenset[int]
+    ) -> None:
+        """Compare each run's outputs with what they should be."""
+        judge = self.judge
+        assert judge is not None
+        itself = known == frozenset({-1})
+        if self.job.reference is not None:
+            await self.answer(judge, "ready")
+        while (message := await outputs.get()) is not None:
+            seed = int(message["seed"])
+            if itself:
+                self.verdicts[seed] = {"correct": True, "error": 0.0, "message": ""}
+                continue
+            await judge.send({"command": "compare", **_outputs(message)})
+            self.verdicts[seed] = await self.answer(judge, "verdict")
+
+    def judged(self, profile: Profile) -> Profile:
+        """The profile with the outcome of the verification."""
+        if not self.verdicts:
+            return profile
+        wrong = next((s for s, v in self.verdicts.items() if not v["correct"]), None)
+        errors = [v["error"] for v in self.verdicts.values()]
+        notes = profile.notes
+        if wrong is not None:
+            notes = (f"seed {wrong}: {self.verdicts[wrong]['message']}", *notes)
+        return evolve(
+            profile,
+            correct=wrong is None,
+            max_relative_error=None if None in errors else max(errors),
+            reference="file" if self.job.reference is not None else "baseline",
+            notes=notes,
+        )
+
+    async def save_timeline(self) -> None:
+        made = self.scratch / "timeline.json"
+        if self.job.timeline is not None and made.is_file() and not made.is_symlink():
+            try:
+                self.job.timeline.parent.mkdir(parents=True, exist_ok=True)
+                await asyncio.to_thread(shutil.move, made, self.job.timeline)
+            except OSError as error:
+                raise JobFailed(
+                    Failure(FailureKind.ARGUMENTS, f"cannot write the timeline: {error}")
+                ) from None
+
+    def timed_out(self) -> Failure:
+        return self.out_of_time(self.kernel)
+
+    def out_of_time(self, child: Child | None) -> Failure:
+        line = None if child is None else child.line
+        subject = "the reference" if child is not None and child is self.judge else "the kernel"
+        place = "" if line is None else f"; it was at line {line}"
+        return Failure(
+            FailureKind.TIMEOUT,
+            f"{subject} did not end within {self.job.limits.seconds:g} seconds{place}",
+            line,
+        )
+
+    async def crashed(self, child: Child) -> Failure:
+        """Explain the end of a child that sent no answer."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(child.process.wait(), 2)
+        code = child.process.returncode
+        subject = "the reference's process" if child is self.judge else "the kernel's process"
+        line = self.stuck_line() or child.line
+        place = "" if line is None else f"; it was at line {line}"
+        stuck = self.scratch / "stuck.txt"
+        if stuck.is_file() and b"Timeout" in stuck.read_bytes()[:200]:
+            return evolve(self.out_of_time(child), line=line)
+        if code == -signal.SIGKILL:
+            return Failure(
+                FailureKind.MEMORY, f"{subject} was killed, probably for its memory{place}", line
+            )
+        if code == -signal.SIGXCPU:
+            return self.out_of_time(child)
+        what = f"signal {signal.Signals(-code).name}" if code and code < 0 else f"exit code {code}"
+        return Failure(FailureKind.CRASH, f"{subject} ended by {what}{place}", line)
+
+    def stuck_line(self) -> int | None:
+        """Line of the kernel's file in a stack that was written when nothing else worked."""
+        try:
+            text = (self.scratch / "stuck.txt").read_text("utf-8", "replace")[:20_000]
+        except OSError:
+            return None
+        for row in text.splitlines():
+            if f'File "{self.job.path}", line ' in row:
+                digits = row.partition(", line ")[2].partition(" ")[0]
+                return int(digits) if digits.isdigit() else None
+        return None
+
+
+def _outputs(message: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of a kernel's answer that the judge needs."""
+    return {
+        "seed": int(message["seed"]),
+        "single": bool(message.get("single")),
+        "outputs": [
+            {"file": os.path.basename(str(o["file"])), "dtype": str(o["dtype"])}
+            for o in message["outputs"]
+        ],
+    }
+
+
+def _profile(message: Mapping[str, Any]) -> Profile:
+    try:
+        return profile_from_dict(message["profile"])
+    except Exception as error:
+        raise JobFailed(
+            Failure(FailureKind.CRASH, f"the kernel's process sent no valid profile ({error})")
+        ) from error
+
+
+def _failure(message: Mapping[str, Any], reference: Path | None) -> Failure:
+    try:
+        return failure_from_dict(message["failure"])
+    except Exception as error:
+        raise JobFailed(
+            Failure(FailureKind.CRASH, f"the child sent no valid failure ({error})")
+        ) from error

@@ -1,0 +1,358 @@
+"""Inputs of a kernel: generated from SPECs, or made by a reference file's ``get_inputs``."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import inspect
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from attrs import define, frozen
+
+from accelopt_lsp.nki.arguments import (
+    ArgumentSpec,
+    Distribution,
+    FileSpec,
+    LiteralSpec,
+    NameSpec,
+    SpecError,
+    TensorSpec,
+    TupleSpec,
+    parse_spec,
+)
+from accelopt_lsp.nki.dtypes import DType, Kind
+from accelopt_lsp.profiler.simulator.elements import Array, as_dtype, from_carrier, to_carrier
+from accelopt_lsp.profiler.simulator.errors import ArgumentFault, ReferenceFault
+
+
+@frozen(slots=True, eq=False)
+class TensorValue:
+    """A tensor with values.
+
+    Attributes:
+        carrier: its values, in its shape.
+        element: data type.
+    """
+
+    carrier: Array
+    element: DType
+
+
+@frozen(slots=True)
+class Parameter:
+    """A parameter of the kernel."""
+
+    name: str
+    required: bool
+
+
+def kernel_parameters(source: str, function: str) -> tuple[Parameter, ...]:
+    """Parameters of a kernel, read from its source without running it.
+
+    Raises:
+        SyntaxError: the source cannot be parsed.
+        ArgumentFault: no such function.
+    """
+    node: Any = ast.parse(source)
+    for part in function.split("."):
+        if part == "<locals>":
+            continue
+        found = [
+            n
+            for n in ast.walk(node)
+            if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+            and n.name == part
+        ]
+        if not found:
+            raise ArgumentFault(f"there is no function {function!r} in the file")
+        node = found[-1]
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        raise ArgumentFault(f"{function!r} is a class, not a function")
+    arguments = node.args
+    positional = [*arguments.posonlyargs, *arguments.args]
+    optional = len(positional) - len(arguments.defaults)
+    result = [Parameter(a.arg, i < optional) for i, a in enumerate(positional)]
+    result += [
+        Parameter(a.arg, default is None)
+        for a, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    ]
+    if "." in function and result and result[0].name in ("self", "cls"):
+        result = result[1:]
+    return tuple(result)
+
+
+def generate(spec: ArgumentSpec, generator: np.random.Generator, folder: Path) -> Any:
+    """The value that a SPEC describes.
+
+    Raises:
+        ArgumentFault: a file cannot be read.
+    """
+    if isinstance(spec, TensorSpec):
+        values = _fill(spec, generator)
+        return TensorValue(to_carrier(values, spec.dtype), spec.dtype)
+    if isinstance(spec, FileSpec):
+        return _from_file(folder / spec.path)
+    if isinstance(spec, LiteralSpec):
+        return spec.value
+    if isinstance(spec, TupleSpec):
+        return tuple(generate(item, generator, folder) for item in spec.items)
+    return spec
+
+
+def _fill(spec: TensorSpec, generator: np.random.Generator) -> Array:
+    kind, distribution = spec.dtype.kind, spec.distribution
+    if distribution.kind == "ones":
+        return np.ones(spec.shape, dtype=np.float32)
+    if distribution.kind == "zeros":
+        return np.zeros(spec.shape, dtype=np.float32)
+    if distribution.kind == "uniform":
+        return generator.random(spec.shape, dtype=np.float32)
+    if kind in (Kind.SIGNED, Kind.UNSIGNED) and distribution == Distribution():
+        low = -8 if kind is Kind.SIGNED else 0
+        return generator.integers(low, 8, spec.shape)
+    values = generator.standard_normal(spec.shape, dtype=np.float32)
+    if distribution != Distribution():
+        values = values * np.float32(distribution.deviation) + np.float32(distribution.mean)
+    if kind is Kind.BOOL:
+        return values > 0
+    return np.abs(values) if kind is Kind.UNSIGNED else values
+
+
+def _from_file(path: Path) -> TensorValue:
+    try:
+        values = np.load(path, allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise ArgumentFault(f"cannot read {path}: {error}") from None
+    return tensor_value(values)
+
+
+def tensor_value(values: Any) -> TensorValue:
+    """An array with its data type.
+
+    Raises:
+        ArgumentFault: no kernel can take such an array.
+    """
+    array = np.asarray(values)
+    element = as_dtype(array.dtype)
+    if element is None:
+        raise ArgumentFault(f"an array of type {array.dtype} cannot be a kernel's argument")
+    return TensorValue(to_carrier(array, element), element)
+
+
+@define(slots=True)
+class Reference:
+    """A reference file: ``forward``, and optionally how inputs come and outputs go."""
+
+    module: ModuleType
+    path: Path
+
+    @property
+    def rtol(self) -> float | None:
+        found = getattr(self.module, "rtol", None)
+        return None if found is None else float(found)
+
+    def has(self, name: str) -> bool:
+        return callable(getattr(self.module, name, None))
+
+    def call(self, name: str, *args: Any) -> Any:
+        """One of its functions.
+
+        Raises:
+            ReferenceFault: it failed.
+        """
+        try:
+            return getattr(self.module, name)(*args)
+        except Exception as error:
+            raise ReferenceFault(
+                f"{name} of {self.path.name} failed: {type(error).__name__}: {error}"
+            ) from error
+
+
+def load_reference(path: Path) -> Reference:
+    """Import a reference file.
+
+    Raises:
+        ReferenceFault: it cannot be imported, or has no ``forward``.
+    """
+    folder = str(path.resolve().parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    spec = importlib.util.spec_from_file_location(f"{path.stem}__reference", path)
+    if spec is None or spec.loader is None:
+        raise ReferenceFault(f"{path} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    try:
+        spec.loader.exec_module(module)
+    except SyntaxError as error:
+        raise ReferenceFault(f"{path.name}, line {error.lineno}: {error.msg}") from None
+    except Exception as error:
+        raise ReferenceFault(
+            f"{path.name} cannot be imported: {type(error).__name__}: {error}"
+        ) from error
+    reference = Reference(module, path)
+    if not reference.has("forward"):
+        raise ReferenceFault(f"{path.name} has no function forward")
+    return reference
+
+
+@define(slots=True)
+class Prepared:
+    """Inputs of one run.
+
+    Attributes:
+        arguments: kernel parameter to value.
+        forward: arguments of the reference's ``forward``; empty without one.
+    """
+
+    arguments: dict[str, Any]
+    forward: list[Any]
+
+
+def prepare(
+    parameters: tuple[Parameter, ...],
+    specs: Mapping[str, str],
+    explicit: frozenset[str],
+    reference: Reference | None,
+    seed: int,
+    folder: Path,
+) -> Prepared:
+    """Inputs for one seed.
+
+    SPECs that were given explicitly win over the reference's ``get_inputs``; all others only
+    fill in what it does not give.
+
+    Raises:
+        ArgumentFault: a parameter stays without a value, or shapes contradict each other.
+        ReferenceFault: the reference failed.
+    """
+    generator = np.random.default_rng(seed)
+    try:
+        parsed = {name: parse_spec(text) for name, text in specs.items()}
+    except SpecError as error:
+        raise ArgumentFault(str(error)) from None
+    known = {p.name for p in parameters}
+    values = {
+        name: generate(spec, generator, folder) for name, spec in parsed.items() if name in known
+    }
+    if reference is None or not reference.has("get_inputs"):
+        ordered = _in_order(parameters, values)
+        return Prepared(ordered, _forward_arguments(reference, ordered))
+    np.random.seed(seed % (1 << 32))
+    raw = reference.call("get_inputs")
+    raw = list(raw) if isinstance(raw, list | tuple) else [raw]
+    names = [p.name for p in parameters]
+    raw = _override(raw, names, values, explicit, reference)
+    given = raw
+    if reference.has("transform_to_nki_inputs"):
+        plain = [_as_array(v) for v in raw]
+        given = reference.call("transform_to_nki_inputs", plain)
+        given = list(given) if isinstance(given, list | tuple) else [given]
+    if len(given) > len(names):
+        raise ArgumentFault(
+            f"{reference.path.name} gives {len(given)} inputs, the kernel takes {len(names)}"
+        )
+    arguments = {n: _as_value(v) for n, v in zip(names, given, strict=False)}
+    for name in names:
+        if name in values and (name not in arguments or _scalar_override(name, values, explicit)):
+            arguments[name] = values[name]
+    return Prepared(_in_order(parameters, arguments), [_upcast(v) for v in raw])
+
+
+def _scalar_override(name: str, values: Mapping[str, Any], explicit: frozenset[str]) -> bool:
+    return name in explicit and not isinstance(values[name], TensorValue)
+
+
+def _override(
+    raw: list[Any],
+    names: list[str],
+    values: Mapping[str, Any],
+    explicit: frozenset[str],
+    reference: Reference,
+) -> list[Any]:
+    """Put explicit tensors in the place of the reference's inputs.
+
+    Raises:
+        ArgumentFault: a shape does not fit the reference's layout.
+    """
+    result = list(raw)
+    for position, name in enumerate(names):
+        value = values.get(name)
+        if name not in explicit or position >= len(raw):
+            continue
+        if not isinstance(value, TensorValue):
+            if not isinstance(raw[position], np.ndarray):
+                result[position] = value
+            continue
+        shape = np.shape(raw[position])
+        if shape != value.carrier.shape and reference.has("transform_to_nki_inputs"):
+            raise ArgumentFault(
+                f"{name} has shape {list(value.carrier.shape)}, {reference.path.name} makes it "
+                f"in shape {list(shape)} and transforms it; give that shape or leave it out"
+            )
+        result[position] = value
+    return result
+
+
+def _as_array(value: Any) -> Any:
+    """What a reference's functions see: plain arrays, in their own type."""
+    if isinstance(value, TensorValue):
+        return from_carrier(value.carrier, value.element)
+    return value
+
+
+
+def _as_value(value: Any) -> Any:
+    if isinstance(value, TensorValue):
+        return value
+    if isinstance(value, np.ndarray) and value.ndim:
+        return tensor_value(value)
+    if isinstance(value, np.ndarray | np.generic):
+        return value.item()
+    if isinstance(value, tuple | list):
+        return tuple(_as_value(v) for v in value)
+    return value
+
+
+def _upcast(value: Any) -> Any:
+    """Inputs of ``forward``: values as the kernel sees them, 16- and 8-bit floats in float32."""
+    if isinstance(value, np.ndarray) and value.ndim:
+        value = tensor_value(value)
+    if isinstance(value, TensorValue):
+        if value.element.kind is Kind.BOOL:
+            return value.carrier.astype(bool)
+        return value.carrier
+    if isinstance(value, tuple | list):
+        return type(value)(_upcast(v) for v in value)
+    return value
+
+
+def _in_order(
+    parameters: tuple[Parameter, ...], values: Mapping[str, Any]
+) -> dict[str, Any]:
+    missing = [p.name for p in parameters if p.required and p.name not in values]
+    if missing:
+        raise ArgumentFault(
+            f"no value for {', '.join(missing)}; give one with --arg NAME=SPEC, a directive "
+            "comment or a reference file"
+        )
+    return {p.name: values[p.name] for p in parameters if p.name in values}
+
+
+def _forward_arguments(reference: Reference | None, arguments: Mapping[str, Any]) -> list[Any]:
+    """Arguments of ``forward`` where the reference makes no inputs: by name, else in order."""
+    if reference is None:
+        return []
+    try:
+        wanted = list(inspect.signature(reference.module.forward).parameters.values())
+    except (TypeError, ValueError):
+        return [_upcast(v) for v in arguments.values()]
+    names = [p.name for p in wanted]
+    if all(n in arguments or p.default is not p.empty for n, p in zip(names, wanted, strict=True)):
+        return [_upcast(arguments[n]) for n in names if n in arguments]
+    return [_upcast(v) for v in list(arguments.values())[: len(names)]]

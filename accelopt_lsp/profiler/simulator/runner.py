@@ -1,0 +1,384 @@
+"""The kernel child: loads a kernel's file, runs the kernel, schedules its trace."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import CodeType, ModuleType, TracebackType
+from typing import Any
+
+import numpy as np
+
+from accelopt_lsp.nki.arguments import NameSpec, SpecError, TensorSpec, TupleSpec, parse_spec
+from accelopt_lsp.nki.dialects import Dialect
+from accelopt_lsp.nki.dtypes import find_dtype, get_dtype
+from accelopt_lsp.nki.targets import get_target
+from accelopt_lsp.profiler.base import Failure, FailureKind
+from accelopt_lsp.profiler.simulator import hook, timeline
+from accelopt_lsp.profiler.simulator.elements import ELEMENTS
+from accelopt_lsp.profiler.simulator.errors import (
+    ArgumentFault,
+    InstructionLimit,
+    KernelRejected,
+    OutOfTime,
+    ReferenceFault,
+    SandboxViolation,
+    UnsupportedByKernel,
+)
+from accelopt_lsp.profiler.simulator.inputs import kernel_parameters
+from accelopt_lsp.profiler.simulator.kernels import Kernel, Outcome, TensorInput, execute, unwrap
+from accelopt_lsp.profiler.simulator.library import OPERATOR_NAMES
+from accelopt_lsp.profiler.simulator.protocol import Channel, KernelTask, Run, profile_to_dict
+from accelopt_lsp.profiler.simulator.session import Session
+from accelopt_lsp.profiler.simulator.source import PACKAGE, Sources
+
+OUR_FILES = os.path.dirname(os.path.abspath(hook.__file__)) + os.sep
+
+
+class NotFound(Exception):
+    """The file has no such kernel."""
+
+
+class KernelRunner:
+    """One job's kernel."""
+
+    def __init__(self, task: KernelTask, channel: Channel) -> None:
+        self.task = task
+        self.channel = channel
+        self.sources = Sources(task.path, {task.path: task.source})
+        self.session: Session | None = None
+
+    def run(self) -> None:
+        """Run the kernel with all inputs.
+
+        Raises:
+            BaseException: whatever the kernel raises; :func:`failure_of` explains it.
+        """
+        task = self.task
+        code = compile(task.source, task.path, "exec", dont_inherit=True)
+        with hidden_package():
+            self.channel.send("progress", message="importing the file")
+            module = load(task, code)
+            kernel = find(module, task.function)
+            first = self._run(kernel, module, task.runs[0] if task.runs else None, number=0)
+        if task.runs:
+            self._send_outputs(first, task.runs[0])
+        if task.profile:
+            self._send_profile(first)
+        for number, run in enumerate(task.runs[1:], start=1):
+            with hidden_package():
+                outcome = self._run(kernel, module, run, number=number)
+            self._send_outputs(outcome, run)
+
+    def _run(self, kernel: Kernel, module: ModuleType, run: Run | None, number: int) -> Outcome:
+        task = self.task
+        full = run is not None and run.seed is not None
+        label = f"running with seed {run.seed}" if run is not None and full else "tracing"
+        self.channel.send("progress", message=label)
+        session = Session(
+            get_target(task.target),
+            kernel.dialect,
+            self.sources,
+            full=full,
+            instruction_limit=task.access.instructions,
+            names=OPERATOR_NAMES,
+        )
+        session.tracing = number == 0
+        self.session = session
+        if run is None:
+            arguments = self._traced_arguments(module)
+        else:
+            arguments = {n: self._decode(v, module) for n, v in run.arguments.items()}
+        args, kwargs = _call_form(kernel, arguments)
+        return execute(kernel, args, kwargs, session, task.grid)
+
+    def _traced_arguments(self, module: ModuleType) -> dict[str, Any]:
+        """Arguments for shapes only, straight from the SPECs."""
+        task = self.task
+        try:
+            specs = {name: parse_spec(text) for name, text in task.specs.items()}
+        except SpecError as error:
+            raise ArgumentFault(str(error)) from None
+        parameters = kernel_parameters(task.source, task.function)
+        missing = [p.name for p in parameters if p.required and p.name not in specs]
+        if missing:
+            raise ArgumentFault(
+                f"no value for {', '.join(missing)}; give one with --arg NAME=SPEC, a "
+                "directive comment or a reference file"
+            )
+        return {
+            p.name: self._from_spec(specs[p.name], module) for p in parameters if p.name in specs
+        }
+
+    def _from_spec(self, spec: Any, module: ModuleType) -> Any:
+        if isinstance(spec, TensorSpec):
+            return TensorInput(spec.shape, spec.dtype)
+        if isinstance(spec, TupleSpec):
+            return tuple(self._from_spec(s, module) for s in spec.items)
+        if isinstance(spec, NameSpec):
+            return _resolve_name(spec.name, module)
+        if hasattr(spec, "path"):
+            values = np.load(Path(self.task.path).parent / spec.path, mmap_mode="r")
+            from_file = find_dtype(str(values.dtype))
+            if from_file is None:
+                raise ArgumentFault(f"{spec.path} holds {values.dtype}, which NKI lacks")
+            return TensorInput(values.shape, from_file)
+        return spec.value
+
+    def _decode(self, value: Any, module: ModuleType) -> Any:
+        if "literal" in value:
+            return value["literal"]
+        if "name" in value:
+            return _resolve_name(value["name"], module)
+        if "items" in value:
+            return tuple(self._decode(v, module) for v in value["items"])
+        shape = tuple(value["shape"])
+        element = get_dtype(value["dtype"])
+        if "file" not in value:
+            return TensorInput(shape, element)
+        file = Path(self.task.access.scratch) / value["file"]
+        # Copy on write: a kernel may write to its inputs without changing the file.
+        return TensorInput(shape, element, np.load(file, mmap_mode="c"))
+
+    def _send_outputs(self, outcome: Outcome, run: Run) -> None:
+        if run.seed is None:
+            return
+        files = []
+        for number, (values, tensor) in enumerate(
+            zip(outcome.outputs, outcome.tensors, strict=True)
+        ):
+            name = f"output-{run.seed}-{number}.npy"
+            np.save(Path(self.task.access.scratch) / name, values.reshape(tensor.shape))
+            files.append({"file": name, "dtype": tensor.element.name})
+        self.channel.send(
+            "outputs", seed=run.seed, outputs=files, single=outcome.structure == "single"
+        )
+        outcome.outputs.clear()
+
+    def _send_profile(self, outcome: Outcome) -> None:
+        trace = outcome.session.trace
+        self.channel.send("progress", message=f"scheduling {len(trace)} instructions")
+        target = outcome.session.target
+        schedule = timeline.simulate(trace, target)
+        profile = timeline.profile_from(
+            schedule,
+            trace,
+            kernel=self.task.function,
+            target=target,
+            notes=tuple(outcome.session.notes),
+        )
+        if self.task.timeline is not None:
+            place = Path(self.task.access.scratch) / self.task.timeline
+            timeline.write_chrome_trace(schedule, trace, place)
+        self.channel.send("profile", profile=profile_to_dict(profile))
+
+
+@contextmanager
+def hidden_package() -> Iterator[None]:
+    """Keep kernel code from importing the simulator's own modules while it runs."""
+    taken = {n: m for n, m in sys.modules.items() if n.partition(".")[0] == PACKAGE}
+    finder = hook.install()
+    for name in taken:
+        del sys.modules[name]
+    finder.closed = PACKAGE
+    try:
+        yield
+    finally:
+        finder.closed = ""
+        sys.modules.update(taken)
+
+
+def load(task: KernelTask, code: CodeType) -> ModuleType:
+    """Import the kernel's file under its own name, from the given text."""
+    path = Path(task.path)
+    package, folder = _package_of(path)
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+    name = f"{package}.{path.stem}" if package else path.stem
+    if name in sys.modules or path.stem in sys.builtin_module_names:
+        name = f"{name}__kernel"
+    module = ModuleType(name)
+    module.__file__ = task.path
+    module.__package__ = package
+    if package:
+        importlib.import_module(package)
+    sys.modules[name] = module
+    exec(code, module.__dict__)  # noqa: S102 - running the kernel's file is this child's job
+    return module
+
+
+def _package_of(path: Path) -> tuple[str, Path]:
+    """Dotted package of a file, and the folder that makes it importable."""
+    parts: list[str] = []
+    folder = path.resolve().parent
+    while (folder / "__init__.py").exists() and folder.name.isidentifier():
+        parts.insert(0, folder.name)
+        folder = folder.parent
+    return ".".join(parts), folder
+
+
+def find(module: ModuleType, function: str) -> Kernel:
+    """The kernel of that qualified name.
+
+    Raises:
+        NotFound: there is none, or it lives inside a function.
+    """
+    value: Any = module
+    for part in function.split("."):
+        if part == "<locals>":
+            raise NotFound(f"{function} is defined inside a function and cannot be called alone")
+        owner = value
+        value = getattr(value, part, None)
+        if value is None:
+            raise NotFound(f"there is no {function!r} in {module.__file__}")
+        if isinstance(owner, type) and isinstance(value, Kernel):
+            value = _method(owner, value)
+    kernel = unwrap(value)
+    if kernel is not None:
+        return kernel
+    if not callable(value):
+        raise NotFound(f"{function!r} is no function")
+    return Kernel(value, _dialect_of(module))
+
+
+def _method(owner: type, kernel: Kernel) -> Kernel:
+    """A kernel that is a method, bound to an instance where it takes one."""
+    names = list(getattr(kernel.function, "__code__", compile("", "", "exec")).co_varnames)
+    if names[:1] != ["self"]:
+        return kernel
+    try:
+        bound: Kernel = kernel.__get__(owner(), owner)
+    except Exception as error:
+        raise NotFound(f"{owner.__name__} cannot be made without arguments: {error}") from error
+    return bound
+
+
+def _dialect_of(module: ModuleType) -> Dialect:
+    for value in vars(module).values():
+        if isinstance(value, hook.StandIn):
+            legacy = value.__name__.partition(".")[0] == "neuronxcc"
+            return Dialect.LEGACY if legacy else Dialect.CURRENT
+    return Dialect.CURRENT
+
+
+def _call_form(
+    kernel: Kernel, arguments: dict[str, Any]
+) -> tuple[list[Any], dict[str, Any]]:
+    """Positional arguments as far as they are complete, the rest by name."""
+    code = getattr(kernel.function, "__code__", None)
+    if code is None:
+        return list(arguments.values()), {}
+    names = list(code.co_varnames[: code.co_argcount])
+    if hasattr(kernel.function, "__self__"):
+        names = names[1:]
+    args = []
+    rest = dict(arguments)
+    for name in names:
+        if name not in rest:
+            break
+        args.append(rest.pop(name))
+    return args, rest
+
+
+def _resolve_name(name: str, module: ModuleType) -> Any:
+    """A dotted name: a data type, or something of the kernel's module."""
+    found = find_dtype(name)
+    if found is not None:
+        return ELEMENTS[found]
+    parts = name.split(".")
+    value: Any = vars(module).get(parts[0])
+    if value is None:
+        try:
+            value = importlib.import_module(parts[0])
+        except ImportError:
+            raise ArgumentFault(f"{name} is no name of the kernel's file") from None
+    for part in parts[1:]:
+        if not hasattr(value, part):
+            raise ArgumentFault(f"{name} is no name of the kernel's file")
+        value = getattr(value, part)
+    return value
+
+
+def failure_of(error: BaseException, sources: Sources) -> Failure:
+    """Explain an error in the terms of the kernel's file."""
+    line, column, trace = _where(error.__traceback__, sources)
+    own = getattr(error, "line", None)
+    if isinstance(own, int):
+        line, column = own, None
+    kind, message, code = FailureKind.EXCEPTION, f"{type(error).__name__}: {error}", None
+    match error:
+        case KernelRejected():
+            kind, message, code = FailureKind.REJECTED, str(error), error.code
+        case UnsupportedByKernel() | hook.UnsupportedImport():
+            kind, message = FailureKind.UNSUPPORTED, str(error)
+        case InstructionLimit():
+            kind, message = FailureKind.TIMEOUT, str(error)
+        case OutOfTime():
+            kind, message = FailureKind.TIMEOUT, str(error)
+        case ArgumentFault():
+            kind, message, line, column = FailureKind.ARGUMENTS, str(error), None, None
+        case ReferenceFault():
+            kind, message, line, column = FailureKind.REFERENCE, str(error), None, None
+        case NotFound():
+            kind, message, line, column = FailureKind.NOT_FOUND, str(error), None, None
+        case SandboxViolation():
+            kind, message = FailureKind.SANDBOX, str(error)
+        case MemoryError():
+            kind = FailureKind.MEMORY
+            message = "the kernel needs more memory than it may use"
+        case RecursionError():
+            message = "RecursionError: the kernel calls itself without end"
+        case SyntaxError() if error.filename in (sources.main, None):
+            kind, message = FailureKind.SYNTAX, f"syntax error: {error.msg}"
+            line, column = error.lineno, error.offset
+        case ImportError() if _names_nki(error):
+            kind = FailureKind.UNSUPPORTED
+            message = f"accelopt's simulator does not know {error.name}: {error}"
+        case TypeError() if line is None and not trace:
+            kind = FailureKind.ARGUMENTS
+        case SystemExit():
+            message = "the kernel called sys.exit"
+        case KeyboardInterrupt() | GeneratorExit():
+            message = f"the kernel raised {type(error).__name__}"
+    return Failure(kind, _limited(message), line, column, code, trace)
+
+
+def _names_nki(error: ImportError) -> bool:
+    return (error.name or "").partition(".")[0] in hook.ROOTS
+
+
+def _limited(text: str, limit: int = 2000) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _where(
+    tb: TracebackType | None, sources: Sources
+) -> tuple[int | None, int | None, tuple[tuple[str, int, str], ...]]:
+    """Innermost place in the kernel's file, and the stack through user code."""
+    line = column = None
+    trace: list[tuple[str, int, str]] = []
+    while tb is not None:
+        code = tb.tb_frame.f_code
+        file = code.co_filename
+        if not file.startswith((OUR_FILES, "<")):
+            trace.append((file, tb.tb_lineno, sources.text(file, tb.tb_lineno)[:300]))
+        if file == sources.main:
+            line, column = tb.tb_lineno, _column(code, tb.tb_lasti, sources)
+        tb = tb.tb_next
+    return line, column, tuple(trace[-20:])
+
+
+def _column(code: CodeType, lasti: int, sources: Sources) -> int | None:
+    """Column of an instruction, from 1, in code points."""
+    for position, (line, _, start, _) in enumerate(code.co_positions()):
+        if position == lasti // 2:
+            if start is None or line is None:
+                return None
+            lines = sources.texts.get(code.co_filename, "").splitlines()
+            text = lines[line - 1] if 0 < line <= len(lines) else ""
+            return len(text.encode()[:start].decode(errors="ignore")) + 1
+    return None
