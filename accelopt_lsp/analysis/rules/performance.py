@@ -93,6 +93,7 @@ class RepeatedLoad(Rule):
                         "line": record.line,
                         "loop_line": loop.line,
                     },
+                    safe=True,
                 )
             elif times > 1:
                 text += f"; keep it in SBUF or block the loop over {loop.name}"

@@ -1,0 +1,183 @@
+"""The command line's contract: exit status, JSON objects, clear errors."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from accelopt_lsp.cli import cli
+from accelopt_lsp.nki.profile import COUNTER_NAMES
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+SMALL = EXAMPLES / "legacy" / "softmax.py"
+
+BAD_KERNELS = {
+    "rejected": (
+        "import neuronxcc.nki as nki\n"
+        "import neuronxcc.nki.language as nl\n"
+        "# accelopt: x=f32[256,64]\n"
+        "@nki.jit\n"
+        "def kernel(x):\n"
+        "    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)\n"
+        "    nl.store(out, nl.load(x))\n"
+        "    return out\n"
+    ),
+    "exception": (
+        "import neuronxcc.nki as nki\n"
+        "# accelopt: x=f32[128,64]\n"
+        "@nki.jit\n"
+        "def kernel(x):\n"
+        "    raise ValueError('no')\n"
+    ),
+}
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(cli, [str(a) for a in arguments])
+
+
+def test_profile_prints_the_contract_as_json() -> None:
+    result = run("profile", SMALL, "--json")
+    assert result.exit_code == 0, result.output
+    data = json.loads(result.stdout)
+    assert data["schema_version"] == 1
+    assert data["target"] == "trn1"
+    assert data["provenance"] == "simulated"
+    assert data["correct"] is True
+    assert 0 < data["latency_ms"] < 100
+    assert data["uncertainty"]["low_ms"] <= data["latency_ms"] <= data["uncertainty"]["high_ms"]
+    assert set(data["counters"]) == set(COUNTER_NAMES)
+    assert data["unknown_instructions"] == []
+
+
+def test_profile_without_json_names_latency_and_bound() -> None:
+    result = run("profile", SMALL, "--no-verify")
+    assert result.exit_code == 0, result.output
+    assert "bound by" in result.stdout
+    assert "not checked" in result.stdout
+
+
+@pytest.mark.parametrize(("kind", "line"), [("rejected", 7), ("exception", 5)])
+def test_a_kernel_that_fails_is_a_finding_with_its_line(
+    tmp_path: Path, kind: str, line: int
+) -> None:
+    file = tmp_path / "kernel.py"
+    file.write_text(BAD_KERNELS[kind])
+    result = run("profile", file, "--json")
+    assert result.exit_code == 1
+    error = json.loads(result.stdout)["error"]
+    assert (error["kind"], error["line"]) == (kind, line)
+    shown = run("profile", file)
+    assert f"kernel.py:{line}" in shown.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("profile", "nosuch.py"), "no such file"),
+        (("profile", str(SMALL) + "::nothing"), "has no kernel 'nothing'"),
+        (("profile", str(SMALL), "--target", "trn9"), "unknown target"),
+        (("profile", str(SMALL), "--arg", "x"), "NAME=SPEC"),
+        (("profile", str(SMALL), "--arg", "x=f99[2]"), "unknown data type"),
+        (("profile", str(SMALL), "--grid", "0"), "launch grid"),
+        (("profile", str(SMALL), "--reference", "nosuch.py"), "no such reference"),
+        (("profile", str(SMALL), "--backend", "moon"), "no backend 'moon'"),
+        (("optimize", str(SMALL), "--out", "x.py", "--in-place"), "exclude each other"),
+        (("optimize", str(SMALL), "--resume", "nosuch"), "nosuch"),
+        (("check", "nosuch"), "no such file or folder"),
+        (("explain", "Z999"), "no rule"),
+        (("memory", "show", "nosuch"), "nosuch"),
+        (("runs", "show", "nosuch"), "nosuch"),
+    ],
+)
+def test_usage_errors_exit_2_and_say_what_is_wrong(
+    arguments: tuple[str, ...], message: str
+) -> None:
+    result = run(*arguments)
+    assert result.exit_code == 2, result.output
+    assert message in result.stderr
+    assert result.stdout == ""
+
+
+def test_optimize_writes_a_faster_verified_kernel(tmp_path: Path) -> None:
+    out = tmp_path / "fast.py"
+    source = EXAMPLES / "legacy" / "matmul.py"
+    arguments = ("--arg", "lhsT=bf16[512,512]", "--arg", "rhs=bf16[512,1024]")
+    result = run("optimize", source, *arguments, "--json", "--out", out, "--iterations", 2)
+    assert result.exit_code == 0, result.output
+    data = json.loads(result.stdout)
+    assert data["correct"] is True
+    assert data["speedup"] > 1.04
+    assert data["strategies"]
+    assert data["diff"].startswith("--- ")
+    assert data["tokens"] == 0
+    assert data["best"]["latency_ms"] < data["baseline"]["latency_ms"]
+    again = json.loads(run("profile", out, *arguments, "--json").stdout)
+    assert again["latency_ms"] == pytest.approx(data["best"]["latency_ms"])
+    listed = json.loads(run("runs", "list", "--json").stdout)["runs"]
+    assert data["run"] in [row["run"] for row in listed]
+    learned = json.loads(run("memory", "list", "--json").stdout)["experiences"]
+    assert learned
+
+
+def test_check_reports_errors_with_places_and_exits_1(tmp_path: Path) -> None:
+    file = tmp_path / "kernel.py"
+    file.write_text(BAD_KERNELS["rejected"])
+    result = run("check", file, "--format", "json")
+    assert result.exit_code == 1
+    data = json.loads(result.stdout)
+    assert data["files"] == 1
+    assert data["kernels_analyzed"] == 1
+    errors = [d for d in data["diagnostics"] if d["severity"] == "error"]
+    assert "R023" in {d["code"] for d in errors}
+    assert {d["line"] for d in errors} == {7}
+
+
+def test_examples_have_no_errors() -> None:
+    result = run("check", EXAMPLES, "--json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["kernels_analyzed"] == 10
+
+
+def test_check_fix_hoists_what_is_safe(tmp_path: Path) -> None:
+    file = tmp_path / "rotary.py"
+    file.write_text((EXAMPLES / "legacy" / "rotary.py").read_text())
+    before = json.loads(run("check", file, "--json").stdout)["diagnostics"]
+    assert any(d["code"] == "P01" for d in before)
+    run("check", file, "--fix", "--json")
+    after = json.loads(run("check", file, "--json").stdout)["diagnostics"]
+    assert not any(d["code"] == "P01" and d["fixable"] for d in after)
+
+
+def test_a_baseline_hides_what_is_known(tmp_path: Path) -> None:
+    baseline = tmp_path / "baseline.json"
+    file = tmp_path / "kernel.py"
+    file.write_text(BAD_KERNELS["rejected"])
+    assert run("check", file, "--write-baseline", baseline).exit_code == 1
+    assert run("check", file, "--baseline", baseline).exit_code == 0
+
+
+def test_compare_shows_both_kernels() -> None:
+    result = run("compare", SMALL, SMALL, "--json")
+    assert result.exit_code == 0, result.output
+    data = json.loads(result.stdout)
+    assert data["first"]["latency_ms"] == data["second"]["latency_ms"]
+
+
+def test_every_rule_has_a_page() -> None:
+    from accelopt_lsp.analysis.rules import all_rules
+
+    for rule in all_rules():
+        result = run("explain", rule.code.lower())
+        assert result.exit_code == 0
+        assert "## Why" in result.stdout
+
+
+def test_doctor_finds_this_installation_fine() -> None:
+    result = run("doctor", "--json")
+    assert result.exit_code == 0, result.output
+    names = [f["name"] for f in json.loads(result.stdout)["findings"]]
+    assert "pygls" in names
