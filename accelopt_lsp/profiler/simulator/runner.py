@@ -13,9 +13,11 @@ from typing import Any
 
 import numpy as np
 
+import accelopt_lsp
 from accelopt_lsp.nki.arguments import NameSpec, SpecError, TensorSpec, TupleSpec, parse_spec
 from accelopt_lsp.nki.dialects import Dialect
 from accelopt_lsp.nki.dtypes import find_dtype, get_dtype
+from accelopt_lsp.nki.lowering import has_lowering
 from accelopt_lsp.nki.targets import get_target
 from accelopt_lsp.profiler.base import Failure, FailureKind
 from accelopt_lsp.profiler.simulator import hook, timeline
@@ -36,7 +38,7 @@ from accelopt_lsp.profiler.simulator.protocol import Channel, KernelTask, Run, p
 from accelopt_lsp.profiler.simulator.session import Session
 from accelopt_lsp.profiler.simulator.source import PACKAGE, Sources
 
-OUR_FILES = os.path.dirname(os.path.abspath(hook.__file__)) + os.sep
+OUR_FILES = os.path.dirname(os.path.abspath(accelopt_lsp.__file__)) + os.sep
 
 
 class NotFound(Exception):
@@ -59,6 +61,12 @@ class KernelRunner:
             BaseException: whatever the kernel raises; :func:`failure_of` explains it.
         """
         task = self.task
+        try:
+            # Tables load now: nothing of the package can be imported while kernel code runs.
+            get_target(task.target)
+        except ValueError as error:
+            raise ArgumentFault(str(error)) from None
+        has_lowering("nl.exp")
         code = compile(task.source, task.path, "exec", dont_inherit=True)
         with hidden_package():
             self.channel.send("progress", message="importing the file")

@@ -112,16 +112,9 @@ def _readable(access: Access) -> tuple[str, ...]:
         found += site.getsitepackages()
         found.append(site.getusersitepackages())
     found += [p for p in sys.path if p]
-    home = os.path.realpath(os.path.expanduser("~"))
-    kept = []
-    for path in found:
-        real = os.path.realpath(path)
-        # A prefix such as / or the home folder would let everything through.
-        if real not in ("/", home) and os.path.exists(real):
-            kept.append(real)
-        elif real == home and path == access.project:
-            kept.append(real)
-    return tuple(dict.fromkeys(kept))
+    # An entry of sys.path such as / would let everything through.
+    real = (os.path.realpath(path) for path in found)
+    return tuple(dict.fromkeys(p for p in real if p != os.sep and os.path.exists(p)))
 
 
 def _limit_resources(access: Access) -> None:
