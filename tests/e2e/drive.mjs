@@ -113,7 +113,9 @@ async function optimize() {
   await vscode.shot('light-bulb');
   await menu.filter({ hasText: 'Optimize kernel' }).first().click();
   const diff = page.locator('.monaco-diff-editor');
-  await diff.first().waitFor({ timeout: 180_000 });
+  const error = toasts.filter({ has: page.locator('.codicon-error') });
+  await diff.first().or(error.first()).waitFor({ timeout: 180_000 });
+  assert.equal(await error.count(), 0, (await error.allInnerTexts()).join('\n'));
   await vscode.shot('preview');
   assert.equal(vscode.read(FILE), before, 'the file changed before the user agreed');
   await toasts.filter({ hasText: 'Discard' }).getByRole('button', { name: 'Apply' }).click();

@@ -1,5 +1,5 @@
 // A VS Code in Chromium: how the test opens it, finds things in it and types into it.
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import os from 'node:os';
 import path from 'node:path';
@@ -178,6 +178,7 @@ export class Editor {
     const html = await this.page?.content().catch(() => '');
     writeFileSync(path.join(this.shots, 'failure.html'), html ?? '');
     const logs = path.join(this.state, 'data/logs');
+    if (!existsSync(logs)) return;
     const found = readdirSync(logs, { recursive: true }).filter((name) => /AccelOpt/.test(name));
     for (const name of found) {
       console.error(`--- ${name}`);
