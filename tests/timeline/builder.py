@@ -92,6 +92,7 @@ class Builder:
                 site=site,
                 born=len(self.trace),
                 external=external,
+                loop_depth=1,
             )
         )
         return Tile(number, kind)

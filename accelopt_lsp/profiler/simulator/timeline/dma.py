@@ -36,9 +36,7 @@ class DmaEngines:
     )
 
     def __init__(self, queues: int, engines: int) -> None:
-        self._queues: list[deque[tuple[float, int, float, int]]] = [
-            deque() for _ in range(queues)
-        ]
+        self._queues: list[deque[tuple[float, int, float, int]]] = [deque() for _ in range(queues)]
         self._active: list[list[float | int]] = []
         self._used = [0] * queues
         self._last = [-1] * queues

@@ -136,34 +136,45 @@ def _equal_tiles(stream: Stream) -> dict[int, int]:
 
 
 def _unmerge_large(stream: Stream, alias: dict[int, int], kept: bytearray, capacity: int) -> bool:
-    """Give up merging the tiles of sites that would need more than ``capacity``.
+    """Give up merging loads that would take more than ``capacity`` to keep.
 
-    A merged tile lives from its first to its last use. Source: the measured matmul and
-    transpose_matmul load their operands again in every pass over 640 KiB and more a
-    partition, swiglu and matmul_add_rmsnorm keep 128 KiB.
+    A merged tile lives from its first to its last use. Computed tiles stay merged: the
+    compiler spills them. Source: the measured transpose_matmul loads 704 KiB a partition again
+    in every pass, swiglu and matmul_add_rmsnorm keep 128 KiB, and lora transposes 640 KiB
+    once and spills the result.
     """
     originals = dict.fromkeys(alias.values(), 0)
     for original in originals:
         originals[original] = original
     originals.update(alias)
+    loads = [op.queue is Queue.LOAD for op in stream.ops]
+    loaded: set[int] = set()
     first: dict[int, int] = {}
     last: dict[int, int] = {}
     for index, regions in enumerate(stream.regions):
+        if not kept[index]:
+            continue
         for region in regions:
-            if region[0] in originals and kept[index]:
+            if region[0] in originals:
                 storage = originals[region[0]]
+                if loads[stream.codes[index]]:
+                    loaded.add(storage)
                 last[storage] = index
                 if storage not in first:
                     first[storage] = index
     sites: dict[int, list[tuple[int, int]]] = {}
     for storage, start in first.items():
         tile = stream.storages[storage]
-        if tile.buffer is Buffer.SBUF:
+        if tile.buffer is Buffer.SBUF and storage in loaded:
             size = sbuf_bytes(tile)
             events = sites.setdefault(tile.site, [])
             events += ((start, size), (last[storage] + 1, -size))
     large = {site for site, events in sites.items() if _peak(events) > capacity}
-    doomed = [s for s, original in alias.items() if stream.storages[original].site in large]
+    doomed = [
+        s
+        for s, original in alias.items()
+        if original in loaded and stream.storages[original].site in large
+    ]
     for storage in doomed:
         del alias[storage]
     return bool(doomed)

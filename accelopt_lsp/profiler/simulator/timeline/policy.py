@@ -23,6 +23,8 @@ class Policy:
         buffering: an allocation site owns this many times its live peak in places, which its
             tiles rotate over: 2 is double buffering, as the idle Vector time of the measured
             silu kernel shows. 0: every tensor has a place of its own while SBUF has room.
+        least_bytes: places of a site add up to at least this many bytes per partition, so
+            that small tiles are loaded further ahead.
         window: instructions may issue at most this far, in program order over all engines,
             ahead of the oldest that has not; 0 keeps every engine strictly in order.
         spare_bytes: bytes per partition that stay free for running ahead when tiles are
@@ -33,11 +35,16 @@ class Policy:
     uses_psum: bool
     streams: bool
     buffering: int
+    least_bytes: int
     window: int
     spare_bytes: int = 16384
 
 
 POLICIES = {
-    Dialect.LEGACY: Policy(merges=True, uses_psum=True, streams=True, buffering=2, window=16),
-    Dialect.CURRENT: Policy(merges=False, uses_psum=False, streams=False, buffering=0, window=0),
+    Dialect.LEGACY: Policy(
+        merges=True, uses_psum=True, streams=True, buffering=2, least_bytes=8192, window=16
+    ),
+    Dialect.CURRENT: Policy(
+        merges=False, uses_psum=False, streams=False, buffering=0, least_bytes=0, window=0
+    ),
 }

@@ -73,23 +73,22 @@ def simulate(trace: Trace, target: Target) -> Schedule:
 def simulate_with(trace: Trace, target: Target, policy: Policy) -> Schedule:
     """As :func:`simulate`, under a given policy."""
     stream = stream_of(trace, target)
-    merged = 0
-    if policy.merges:
-        result = merge(stream, sbuf_capacity(target))
+    capacity = sbuf_capacity(target)
+    room = capacity - policy.spare_bytes
+    notes: list[str] = []
+    merged = saved = reloaded = 0
+    streamed: int | None = None
+    lives = lifetimes(stream)
+    if policy.streams and live_peak(stream, lives, Buffer.SBUF) > capacity:
+        stream, streamed = stream_large(stream, lives, room, target)
+    if policy.merges and streamed is None:
+        result = merge(stream, capacity)
         stream, merged = result.stream, result.dropped
     if policy.uses_psum:
         keep_in_psum(stream, target)
     lives = lifetimes(stream)
     peak = live_peak(stream, lives, Buffer.SBUF)
-    notes: list[str] = []
-    saved = reloaded = 0
-    capacity = sbuf_capacity(target)
-    room = capacity - policy.spare_bytes
-    streamed: int | None = None
-    if peak > capacity and policy.streams:
-        stream, streamed = stream_large(stream, lives, room, target)
-        lives = lifetimes(stream)
-    if live_peak(stream, lives, Buffer.SBUF) > capacity:
+    if peak > capacity:
         spilled = spill(stream, room, target)
         stream, saved, reloaded = spilled.stream, spilled.saved_bytes, spilled.reloaded_bytes
         lives = lifetimes(stream)

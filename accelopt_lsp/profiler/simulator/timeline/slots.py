@@ -52,7 +52,7 @@ def assign_slots(
     slots = Slots()
     sbuf = _by_first_use(stream, lives, Buffer.SBUF)
     sizes = {s.id: sbuf_bytes(s) for s in sbuf}
-    places = _places(sbuf, lives, policy.buffering) if policy.buffering else None
+    places = _places(sbuf, lives, policy) if policy.buffering else None
     if places is not None and streamed in places.limit:
         places.limit[streamed] = len(sbuf)
     _pool(sbuf, lives, sizes, sbuf_capacity(target), places, slots)
@@ -134,8 +134,8 @@ class _Places:
     limit: dict[int, int] = field(factory=dict)
 
 
-def _places(storages: list[Storage], lives: Lifetimes, buffering: int) -> _Places:
-    """Places by allocation site: its live peak times ``buffering``.
+def _places(storages: list[Storage], lives: Lifetimes, policy: Policy) -> _Places:
+    """Places by allocation site: a multiple of its live peak, more if tiles are small.
 
     Tiles of unrolled code, which Python's own loops create one by one, share places with all
     others of their size: the live peak and one more. Source: the measured rope kernel.
@@ -157,7 +157,11 @@ def _places(storages: list[Storage], lives: Lifetimes, buffering: int) -> _Place
                 heappop(ends)
             heappush(ends, lives.last[storage.id])
             peak = max(peak, len(ends))
-        places.limit[key] = peak + 1 if key <= _UNROLLED else buffering * peak
+        if key <= _UNROLLED:
+            places.limit[key] = peak + 1
+        else:
+            size = max(1, sbuf_bytes(group[0]))
+            places.limit[key] = max(policy.buffering * peak, policy.least_bytes // size)
     return places
 
 

@@ -97,8 +97,7 @@ class _Streamer:
                 continue
             if any(r[0] in self.members for r in regions):
                 regions = tuple(
-                    self._piece(r, *source[r[0]]) if r[0] in self.members else r
-                    for r in regions
+                    self._piece(r, *source[r[0]]) if r[0] in self.members else r for r in regions
                 )
             self.out.codes.append(code)
             self.out.regions.append(regions)
@@ -135,6 +134,4 @@ class _Streamer:
                 transfer_op("reload", tile, Route.LOAD, Queue.LOAD, line, self.target)
             )
         self.out.codes.append(self.codes[key])
-        self.out.regions.append(
-            ((piece, 0, tile.partitions, 0, tile.partition_bytes), origin)
-        )
+        self.out.regions.append(((piece, 0, tile.partitions, 0, tile.partition_bytes), origin))
