@@ -27,6 +27,7 @@ from accelopt_lsp.analysis.values import (
 )
 from accelopt_lsp.nki.dialects import Role, find_api
 from accelopt_lsp.nki.dtypes import DType
+from accelopt_lsp.nki.operands import Buffer
 
 
 @evaluates(ast.Call)
@@ -123,11 +124,21 @@ def _call_name(
         if api.role in (Role.INSTRUCTION, Role.COMPUTE) and path != "nl.loop_reduce":
             return call_api(m, node, path, args, kwargs, nodes)
         return language_call(m, node, api, args, kwargs)
+    if head == "ncc":
+        return _placed(path)
     if head in ("functools", "itertools", "typing", "dataclasses"):
         return Unknown(f"{path} is not analyzed")
     if any(isinstance(v, View) for v in (*args, *kwargs.values())):
         m.unknown(f"{path} is not part of this file")
     return Unknown(f"the result of {path}")
+
+
+def _placed(path: str) -> Value:
+    """``ncc.sbuf.mod_alloc(...)``: a memory with places chosen by the writer."""
+    for buffer in ("sbuf", "psum"):
+        if path.startswith(f"ncc.{buffer}."):
+            return Buffer(buffer)
+    return None
 
 
 def _unlisted(

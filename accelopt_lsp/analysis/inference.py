@@ -126,6 +126,7 @@ class ShapeFacts:
     sizes: dict[str, dict[int, int]] = field(factory=dict)
     ranks: dict[str, int] = field(factory=dict)
     names: dict[str, list[tuple[str, int]]] = field(factory=dict)
+    equal: list[set[str]] = field(factory=list)
 
     def specs(self) -> dict[str, ArgumentSpec]:
         found: dict[str, ArgumentSpec] = {}
@@ -133,6 +134,10 @@ class ShapeFacts:
             known = self.sizes.get(name, {})
             if all(axis in known for axis in range(rank)):
                 self.whole.setdefault(name, tuple(known[axis] for axis in range(rank)))
+        for group in self.equal:
+            known_shape = next((self.whole[n] for n in group if n in self.whole), None)
+            for name in group if known_shape is not None else ():
+                self.whole.setdefault(name, known_shape or ())
         for name, shape in self.whole.items():
             if shape and all(n > 0 for n in shape):
                 found[name] = TensorSpec(shape, FLOAT32)
@@ -219,6 +224,9 @@ def _assertion(
     if not isinstance(test, ast.Compare) or not all(isinstance(o, ast.Eq) for o in test.ops):
         return
     sides = [test.left, *test.comparators]
+    owners = {o for s in sides if (o := _shape_owner(s, parameters)) is not None}
+    if len(owners) > 1:
+        facts.equal.append(owners)
     value = next(
         (v for s in sides if isinstance(v := evaluate(machine, s), int | tuple | ListValue)), None
     )
@@ -307,10 +315,11 @@ def _before(document: Document, call: ast.Call) -> list[ast.stmt]:
 def call_site_grid(document: Document, kernel: KernelSource) -> tuple[int, ...]:
     """Launch grid of the first call site that spells it out in integers."""
     for site in call_sites(document, kernel):
-        if site.grid is None:
-            continue
+        parts: list[str] = []
+        for node in site.grid:
+            parts.extend(p for p in document.node_text(node).strip("()").split(",") if p.strip())
         try:
-            sizes = tuple(int(p) for p in document.node_text(site.grid).strip("()").split(",") if p)
+            sizes = tuple(int(part) for part in parts)
         except ValueError:
             continue
         if sizes and all(size > 0 for size in sizes):

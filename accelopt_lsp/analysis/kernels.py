@@ -113,7 +113,7 @@ class CallSite:
 
     line: int
     node: Node
-    grid: Node | None
+    grid: tuple[Node, ...]
     positional: tuple[Node, ...]
     keywords: Mapping[str, Node]
 
@@ -298,9 +298,9 @@ def call_sites(document: Document, kernel: KernelSource) -> tuple[CallSite, ...]
     sites = []
     for call in document.captures(_CALLS).get("call", []):
         callee = call.child_by_field_name("function")
-        grid = None
+        grid: tuple[Node, ...] = ()
         if callee is not None and callee.type == "subscript":
-            grid = callee.child_by_field_name("subscript")
+            grid = tuple(callee.children_by_field_name("subscript"))
             callee = callee.child_by_field_name("value")
         if callee is None or document.node_text(callee) not in (kernel.name, kernel.qualname):
             continue

@@ -118,8 +118,11 @@ class Loop:
         target: ast.expr,
         over: Iteration,
         body: Callable[[], Signal | None],
+        *,
+        visible: bool = True,
     ) -> None:
         self.m = m
+        self.visible = visible
         self.target = target
         self.over = over
         self.body = body
@@ -136,7 +139,8 @@ class Loop:
     def run(self) -> Signal | None:
         m, length = self.m, self.over.length
         mark = m.snapshot()
-        self._note_visit()
+        if self.visible:
+            self._note_visit()
         start = m.snapshot()
         try:
             return self._run_parts(self._first_parts())

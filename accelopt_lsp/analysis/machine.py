@@ -144,6 +144,7 @@ class Machine:
     appended: list[tuple[Any, int]] = field(factory=list)
     fresh: dict[int, int] = field(factory=dict)
     outputs: list[View] = field(factory=list)
+    program: list[Any] = field(factory=list)
     sequence: int = 0
     depth: int = 0
     line: int = 1

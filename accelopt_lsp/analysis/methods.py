@@ -56,7 +56,8 @@ def language_call(
         owner = bound.get("data", bound.get("x"))
         return call_method(m, node, Method(owner, "expand_dims"), [bound["axis"]], {})
     if api.name == "nl.program_id":
-        return 0
+        axis = bound["axis"]
+        return m.program[axis] if isinstance(axis, int) and 0 <= axis < len(m.program) else 0
     if api.name in ("nl.num_programs", "nl.program_ndim"):
         return _programs(m, api, bound)
     if api.name == "nl.loop_reduce":

@@ -179,10 +179,10 @@ def as_buffer(value: Value) -> Buffer | None:
     if isinstance(value, Buffer):
         return value
     name = value.last if isinstance(value, Ref) else value
+    if isinstance(value, Ref) and value.path.startswith("ncc."):
+        name = value.path.split(".")[1]
     if isinstance(name, str) and name in MEMORIES:
         return Buffer(MEMORIES[name])
-    if isinstance(value, Method) and isinstance(value.owner, Ref):
-        return None
     return None
 
 

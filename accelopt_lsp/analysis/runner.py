@@ -104,8 +104,7 @@ def run_kernel(
         elif parameter.default is None and parameter.kind != "args":
             values[parameter.name] = Unknown(f"argument {parameter.name} is not known")
     try:
-        result = call_function(machine, function, [], values)
-        _note_outputs(machine, result)
+        _run_programs(machine, function, values, kernel, 0)
     except KernelRaises:
         pass
     except OutOfSteps:
@@ -150,6 +149,39 @@ def argument_value(machine: Machine, name: str, spec: ArgumentSpec) -> Value:
             return resolve(machine, f"{base.path}.{rest}" if rest else base.path)
         return Ref(spec.name)
     return Unknown(f"the shape of {name} is in a file that analysis does not read")
+
+
+def _run_programs(
+    machine: Machine,
+    function: calls.Function,
+    values: dict[str, Value],
+    kernel: KernelSource,
+    axis: int,
+) -> None:
+    """The programs of a launch grid.
+
+    Legacy programs run one after the other on one core; current ones run on cores of their own,
+    of which the first is analyzed.
+    """
+    if axis == len(machine.grid):
+        first = axis == 0 or all(index == 0 for index in machine.program)
+        result = call_function(machine, function, [], values)
+        if first or not machine.outputs:
+            _note_outputs(machine, result)
+        return
+    count = machine.grid[axis] if kernel.dialect is Dialect.LEGACY else 1
+    target = ast.Name(f"program {axis}", ast.Store())
+
+    def body() -> None:
+        machine.program.append(machine.scope.lookup(target.id))
+        try:
+            _run_programs(machine, function, values, kernel, axis + 1)
+        finally:
+            machine.program.pop()
+
+    over = loops.Iteration(count, lambda index: index)
+    place = ast.For(target, target, [], [], lineno=kernel.line, col_offset=0)
+    loops.Loop(machine, place, target, over, body, visible=False).run()
 
 
 def _note_outputs(machine: Machine, result: Value) -> None:

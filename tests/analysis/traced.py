@@ -14,7 +14,7 @@ from accelopt_lsp.nki.issued import count_issued
 from accelopt_lsp.nki.profile import Issued
 from accelopt_lsp.nki.targets import get_target
 from accelopt_lsp.profiler.simulator import hook
-from accelopt_lsp.profiler.simulator.kernels import TensorInput, execute, unwrap
+from accelopt_lsp.profiler.simulator.kernels import Kernel, TensorInput, execute, unwrap
 from accelopt_lsp.profiler.simulator.library import OPERATOR_NAMES
 from accelopt_lsp.profiler.simulator.session import Session
 from accelopt_lsp.profiler.simulator.source import Sources
@@ -35,8 +35,7 @@ def traced_counts(
         found: Any = module
         for part in function.split("."):
             found = getattr(found, part)
-        kernel = unwrap(found)
-        assert kernel is not None
+        kernel = unwrap(found) or Kernel(found, dialect)
         session = Session(
             get_target(target), dialect, Sources(str(path)), full=False, names=OPERATOR_NAMES
         )

@@ -8,7 +8,6 @@ from accelopt_lsp.analysis.machine import Record
 from accelopt_lsp.analysis.rules.base import Context, Rule
 from accelopt_lsp.nki.diagnostics import Diagnostic, Severity
 from accelopt_lsp.nki.dialects import Dialect
-from accelopt_lsp.nki.instructions import Violation
 from accelopt_lsp.nki.operands import Buffer
 
 
@@ -264,11 +263,6 @@ class ReductionAxis(Rule):
     code = "R068"
     name = "reduction-axis"
 
-    def applies(self, context: Context, record: Record, violation: Violation) -> bool:
-        """The legacy compiler reorders free axes itself."""
-        legacy = context.kernel.dialect is Dialect.LEGACY
-        return not legacy or "partition axis" in violation.message
-
 
 class TransposeTypes(Rule):
     """## What it does
@@ -288,10 +282,6 @@ class TransposeTypes(Rule):
 
     code = "R065"
     name = "dma-transpose-type"
-
-    def applies(self, context: Context, record: Record, violation: Violation) -> bool:
-        """Legacy transposing loads may cast."""
-        return context.kernel.dialect is Dialect.CURRENT
 
 
 class MatmulTypes(Rule):
