@@ -224,8 +224,8 @@ def prepare(
 ) -> Prepared:
     """Inputs for one seed.
 
-    SPECs that were given explicitly win over the reference's ``get_inputs``; all others only
-    fill in what it does not give.
+    SPECs that were given explicitly win over the reference's ``get_inputs`` (see
+    :func:`_override`); all others only fill in what it does not give.
 
     Raises:
         ArgumentFault: a parameter stays without a value, or shapes contradict each other.
@@ -247,7 +247,7 @@ def prepare(
     raw = reference.call("get_inputs")
     raw = list(raw) if isinstance(raw, list | tuple) else [raw]
     names = [p.name for p in parameters]
-    raw = _override(raw, names, values, explicit, reference)
+    raw = _override(raw, names, values, parsed, explicit, reference)
     given = raw
     if reference.has("transform_to_nki_inputs"):
         plain = [_as_array(v) for v in raw]
@@ -261,6 +261,7 @@ def prepare(
     for name in names:
         if name in values and (name not in arguments or _scalar_override(name, values, explicit)):
             arguments[name] = values[name]
+    _check(arguments, values, explicit, reference)
     return Prepared(_in_order(parameters, arguments), [_upcast(v) for v in raw])
 
 
@@ -272,31 +273,65 @@ def _override(
     raw: list[Any],
     names: list[str],
     values: Mapping[str, Any],
+    specs: Mapping[str, ArgumentSpec],
     explicit: frozenset[str],
     reference: Reference,
 ) -> list[Any]:
-    """Put explicit tensors in the place of the reference's inputs.
+    """Put explicit values in the place of the reference's inputs.
 
-    Raises:
-        ArgumentFault: a shape does not fit the reference's layout.
+    A tensor SPEC that only names a shape and a type says what the kernel takes, as a directive
+    does for static analysis: it takes the place of the reference's tensor only where that has
+    other sizes, and with a transformation in between not even then (see :func:`_check`).
     """
     result = list(raw)
+    transformed = reference.has("transform_to_nki_inputs")
     for position, name in enumerate(names):
-        value = values.get(name)
+        value, spec = values.get(name), specs.get(name)
         if name not in explicit or position >= len(raw):
             continue
         if not isinstance(value, TensorValue):
             if not isinstance(raw[position], np.ndarray):
                 result[position] = value
-            continue
-        shape = np.shape(raw[position])
-        if shape != value.carrier.shape and reference.has("transform_to_nki_inputs"):
-            raise ArgumentFault(
-                f"{name} has shape {list(value.carrier.shape)}, {reference.path.name} makes it "
-                f"in shape {list(shape)} and transforms it; give that shape or leave it out"
-            )
-        result[position] = value
+        elif not (isinstance(spec, TensorSpec) and spec.distribution == Distribution()) or (
+            not transformed and not _alike(value, _as_value(raw[position]))
+        ):
+            result[position] = value
     return result
+
+
+def _alike(first: Any, second: Any) -> bool:
+    """Whether two values are tensors of one shape and type."""
+    return (
+        isinstance(first, TensorValue)
+        and isinstance(second, TensorValue)
+        and first.carrier.shape == second.carrier.shape
+        and first.element == second.element
+    )
+
+
+def _check(
+    arguments: Mapping[str, Any],
+    values: Mapping[str, Any],
+    explicit: frozenset[str],
+    reference: Reference,
+) -> None:
+    """Compare what the reference makes with the SPECs.
+
+    Raises:
+        ArgumentFault: a tensor has another shape or type than its SPEC.
+    """
+    for name in explicit & set(arguments) & set(values):
+        made, wanted = arguments[name], values[name]
+        if isinstance(made, TensorValue) and isinstance(wanted, TensorValue):
+            if not _alike(made, wanted):
+                raise ArgumentFault(
+                    f"{name} is given as {_describe(wanted)}, {reference.path.name} makes "
+                    f"{_describe(made)} of it; give that or leave it out"
+                )
+
+
+def _describe(value: TensorValue) -> str:
+    return f"{value.element.short}[{','.join(map(str, value.carrier.shape))}]"
 
 
 def _as_array(value: Any) -> Any:
