@@ -20,8 +20,8 @@ from accelopt_lsp.profiler.simulator.timeline.policy import POLICIES, Policy
 from accelopt_lsp.profiler.simulator.timeline.scheduler import Times, schedule
 from accelopt_lsp.profiler.simulator.timeline.slots import assign_slots
 from accelopt_lsp.profiler.simulator.timeline.spills import spill
-from accelopt_lsp.profiler.simulator.timeline.streaming import stream_large
 from accelopt_lsp.profiler.simulator.timeline.stream import COMPUTE_QUEUES, Stream, stream_of
+from accelopt_lsp.profiler.simulator.timeline.streaming import stream_large
 from accelopt_lsp.profiler.simulator.trace import Trace
 
 

@@ -18,10 +18,10 @@ from accelopt_lsp.nki.dialects import Dialect
 from accelopt_lsp.nki.profile import Bound, Uncertainty
 
 LEVEL = 0.8
-FLOOR = 0.10
-"""Standard error of the logarithm below which no interval goes: kernels with one and the same
-instruction stream were measured 15 % apart."""
-MIN_KERNELS = 4
+FLOOR = 0.12
+"""Standard error of the logarithm below which no interval goes: the constants were chosen on
+the same kernels, and kernels with one and the same instruction stream were measured 15 % apart."""
+MIN_KERNELS = 3
 """Fewer kernels with the same bound say nothing about the spread."""
 WIDENING = 2.0
 """Factor on the spread outside the calibrated range."""
