@@ -103,7 +103,9 @@ class Evaluator:
                     FailureKind.CRASH, f"the profiler failed: {type(error).__name__}: {error}"
                 )
             seconds = time.monotonic() - begun
-        if self._store is not None:
+        # A process that died has not finished: a resumed run tries again.
+        crashed = isinstance(outcome, Failure) and outcome.kind is FailureKind.CRASH
+        if self._store is not None and not crashed:
             self._store.record_evaluation(self._run, key, source, seeds, outcome, seconds)
         return outcome
 

@@ -25,7 +25,7 @@ from accelopt_lsp.agents.roles import Experience
 from accelopt_lsp.agents.store import RunRecord, RunStore, UnknownRun
 from accelopt_lsp.nki.arguments import KernelArguments, parse_spec
 from accelopt_lsp.nki.profile import Bound, LineProfile, Profile, Provenance, Uncertainty
-from accelopt_lsp.profiler.base import Failure, FailureKind
+from accelopt_lsp.profiler.base import Failure, FailureKind, Job, Outcome, Progress
 from tests.agents.landscape import ARGUMENTS, TEXT, FakeProfiler, Walker, quick, search, start
 from tests.agents.test_search import outcome
 
@@ -193,6 +193,21 @@ async def test_a_resumed_run_repeats_nothing_and_ends_the_same(
     assert resumed.evaluations == whole.evaluations
     assert len(again.calls) == whole.evaluations - kept
     assert resumed.reused == kept
+
+
+async def test_a_crash_is_no_finished_evaluation(store: RunStore) -> None:
+    class Crashing(FakeProfiler):
+        async def profile(self, job: Job, progress: Progress | None = None) -> Outcome:
+            await super().profile(job)
+            raise MemoryError("killed")
+
+    run = begin(store)
+    chosen = quick(iterations=1)
+    result = await search(chosen, Crashing(), store=store, run=run)
+    assert not result.verified
+    assert "MemoryError" in (result.attempts[0].error or "")
+    assert store.evaluation_count(run) == 0
+    assert (await search(chosen, FakeProfiler(), store=store, run=run)).verified
 
 
 RUN = """
