@@ -44,7 +44,7 @@ LIMITS: list[tuple[Any, ...]] = [
     ("R052", CURRENT, "nisa.nc_matmul", ["f32[128,1024]@psum", "bf16[128,128]", "bf16[128,1024]"], [PSUM, "bf16[128,128]", "bf16[128,512]"], {}),
     ("R065", CURRENT, "nisa.dma_transpose", ["f32[64,128]", "bf16[128,64]@hbm"], ["bf16[64,128]", "bf16[128,64]@hbm"], {}),
     ("R068", LEGACY, "nisa.tensor_reduce", ["add", TILE, 0], ["add", TILE, 1], {}),
-    ("R068", LEGACY, "nl.sum", ["f32[128,4,64]", 1], ["f32[128,4,64]", 2], {}),
+    ("R068", CURRENT, "nl.sum", ["f32[128,4,64]", 1], ["f32[128,4,64]", 2], {}),
     ("R070", LEGACY, "nisa.nc_matmul", ["f32[128,128]", "bf16[128,512]"], ["f32[128,128]", "f32[128,512]"], {}),
     ("R094", CURRENT, "nisa.tensor_tensor", [TILE, PSUM, PSUM, "add"], [TILE, TILE, PSUM, "add"], {}),
     ("R094", LEGACY, "nisa.tensor_tensor_scan", [PSUM, PSUM, 0.0, "multiply", "add"], [PSUM, TILE, 0.0, "multiply", "add"], {}),
