@@ -39,10 +39,21 @@ def catalogue() -> tuple[Rewrite, ...]:
     """All rewrites, those with the largest effects first."""
     from accelopt_lsp.rewrites.block_matmul import BlockMatmul
     from accelopt_lsp.rewrites.fuse_instructions import FuseInstructions
+    from accelopt_lsp.rewrites.hoist_invariant import HoistInvariant
     from accelopt_lsp.rewrites.hoist_load import HoistLoad
+    from accelopt_lsp.rewrites.hoist_transpose import HoistTranspose
+    from accelopt_lsp.rewrites.swap_engine import SwapEngine
     from accelopt_lsp.rewrites.widen_tile import WidenTile
 
-    return (BlockMatmul(), HoistLoad(), WidenTile(), FuseInstructions())
+    return (
+        BlockMatmul(),
+        HoistLoad(),
+        HoistTranspose(),
+        HoistInvariant(),
+        WidenTile(),
+        FuseInstructions(),
+        SwapEngine(),
+    )
 
 
 def find_rewrite(name: str) -> Rewrite:

@@ -59,6 +59,7 @@ class Operation:
         bias, scale: of ``activation``.
         result: what it writes.
         in_place: the result goes to an existing tile (``dst=`` or ``tile[...] =``).
+        extra: arguments for a sum that an activation takes in passing, as text.
     """
 
     step: Step
@@ -71,6 +72,7 @@ class Operation:
     bias: Scalar | None = None
     scale: Scalar | None = None
     in_place: bool = True
+    extra: list[tuple[str, str]] = field(factory=list)
 
     @property
     def tensor(self) -> Tensor:
@@ -113,7 +115,7 @@ def _result(model: KernelModel, step: Step) -> tuple[Access, bool] | None:
     """The one tile that a statement writes."""
     reduce_result = step.argument("reduce_res")
     writes = [a for a in step.writes if a.node is not reduce_result]
-    if len(writes) != 1 or not is_none(reduce_result):
+    if len(writes) != 1:
         return None
     created = writes[0].view.tensor.step == step.index
     return writes[0], not created
@@ -169,7 +171,7 @@ def _flag(node: ast.expr | None) -> bool | None:
 def _from_call(model: KernelModel, step: Step, access: Access) -> Operation | None:
     api = step.api or ""
     short = api.rpartition(".")[2]
-    if api == "nisa.activation":
+    if api in ("nisa.activation", "nisa.activation_reduce"):
         return _activation(model, step, access)
     if (
         api.startswith("nl.")
@@ -225,14 +227,17 @@ def _unary(
 
 
 def _activation(model: KernelModel, step: Step, access: Access) -> Operation | None:
-    for name in ("reduce_op", "reduce_res", "reduce_cmd"):
-        if not is_none(step.argument(name)):
-            return None
+    if not is_none(step.argument("reduce_cmd")):
+        return None
     function, data = _operator_name(model, step.argument("op")), step.argument("data")
     if function is None or not _tile(model, data):
         return None
     assert data is not None
     found = Operation(step, "activation", data, access, function)
+    for name in ("reduce_op", "reduce_res"):
+        node = step.argument(name)
+        if node is not None and not is_none(node):
+            found.extra.append((name, model.context.source.one_line(node)))
     bias, scale = step.argument("bias"), step.argument("scale")
     if not is_none(bias) and not _is_zero(model, bias):
         found.bias = scalar(model, bias)

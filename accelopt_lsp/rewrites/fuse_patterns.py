@@ -98,7 +98,7 @@ class Finder:
         if len(writers) != 1:
             return None
         found = self.by_step.get(writers[0].index)
-        if found is None or found.step.index >= reader.step.index:
+        if found is None or found.step.index >= reader.step.index or found.extra:
             return None
         if found.step.block is not reader.step.block:
             return None
@@ -246,6 +246,7 @@ class Finder:
             and final.kind == "activation"
             and final.function == "sqrt"
             and final.plain
+            and not final.extra
         ):
             arguments = self._activation_arguments("NL.rsqrt", made.data, None, None)
         else:
@@ -317,9 +318,9 @@ class Finder:
         return Fusion(
             "activation-bias",
             f"{operator} and {final.function}",
-            "activation",
+            _own_name(final),
             made.data,
-            arguments,
+            [*arguments, *final.extra],
             [made],
             final,
             negated,
@@ -347,9 +348,9 @@ class Finder:
         return Fusion(
             "activation-scale",
             f"multiply and {final.function}",
-            "activation",
+            _own_name(final),
             made.data,
-            arguments,
+            [*arguments, *final.extra],
             [made],
             final,
         )
@@ -417,6 +418,11 @@ class Finder:
                 final,
             )
         return None
+
+
+def _own_name(final: Operation) -> str:
+    """``activation_reduce`` where the statement already sums."""
+    return "activation_reduce" if final.extra else "activation"
 
 
 def _operator_arguments(

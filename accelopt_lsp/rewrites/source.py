@@ -118,6 +118,9 @@ class SourceText:
         start = self.line_starts[line - 1]
         return Edit(start, start, text)
 
+    def insert(self, offset: int, text: str) -> Edit:
+        return Edit(offset, offset, text)
+
     def apply(self, edits: Iterable[Edit]) -> str:
         """The edited text.
 

@@ -11,6 +11,9 @@ import pytest
 from accelopt_lsp.rewrites import apply_named, catalogue, find_rewrite
 from tests.rewrites.kernels import arguments_of, case_files, context_of, parameters, title
 
+_LEGACY_ONLY = {"hoist-transpose"}
+"""Products of the current dialect take transposed operands only."""
+
 
 @pytest.mark.parametrize("path", case_files(), ids=title)
 def test_rewrite_gives_the_golden_text(path: Path, golden) -> None:
@@ -68,7 +71,8 @@ def test_every_rewrite_has_cases_in_both_dialects() -> None:
             for p in case_files()
             if p.parent.name == rewrite.name
         }
-        assert len(dialects) == 2, rewrite.name
+        expected = 1 if rewrite.name in _LEGACY_ONLY else 2
+        assert len(dialects) == expected, rewrite.name
 
 
 def test_every_rewrite_describes_itself() -> None:

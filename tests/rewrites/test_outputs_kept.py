@@ -1,0 +1,57 @@
+"""Every site of every rewrite computes what the kernel computed before (on the simulator)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from accelopt_lsp.nki.profile import Profile
+from accelopt_lsp.profiler.base import Job
+from accelopt_lsp.profiler.simulator import SimulatorProfiler
+from accelopt_lsp.rewrites import catalogue
+from tests.rewrites.kernels import all_kernels, context_of
+
+_KERNELS = dict(all_kernels())
+_CASES = [
+    pytest.param(text, rewrite.name, id=f"{name}-{rewrite.name}")
+    for name, text in _KERNELS.items()
+    for rewrite in catalogue()
+    if rewrite.find(context_of(text))
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("text", "rewrite_name"), _CASES)
+async def test_rewritten_kernels_verify(text: str, rewrite_name: str, tmp_path: Path) -> None:
+    context = context_of(text)
+    rewrite = next(r for r in catalogue() if r.name == rewrite_name)
+    profiler = SimulatorProfiler()
+    path = tmp_path / "kernel.py"
+    path.write_text(text, encoding="utf-8")
+    for site in rewrite.find(context):
+        outcome = await profiler.profile(
+            Job(
+                path=path,
+                source=rewrite.apply(context, site),
+                function=context.kernel.qualname,
+                arguments=context.arguments,
+                target=context.target.name,
+                seeds=(0,),
+                baseline=text,
+            )
+        )
+        assert isinstance(outcome, Profile), f"{site.id}: {outcome}"
+        assert outcome.correct, f"{site.id}: relative error {outcome.max_relative_error}"
+
+
+def test_each_rewrite_applies_to_some_example() -> None:
+    found = {
+        rewrite.name
+        for name, text in _KERNELS.items()
+        if name.startswith("examples/")
+        for rewrite in catalogue()
+        if rewrite.find(context_of(text))
+    }
+    assert found >= {"block-matmul", "hoist-load", "hoist-invariant", "widen-tile"}
+    assert found >= {"fuse-instructions", "swap-engine"}
