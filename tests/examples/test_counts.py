@@ -27,7 +27,7 @@ async def test_static_counts_equal_traced_counts(path):
     workload = analysis.workload
     assert workload is not None
     assert workload.complete, workload.unknowns
-    assert analysis.target.name == traced.target
+    assert analysis.target == traced.target
     for name in ("hbm_read_bytes", "hbm_write_bytes", "dma_descriptors"):
         assert getattr(workload.issued, name) == getattr(traced.issued, name), name
     assert workload.issued.matmul_flops == traced.issued.matmul_flops
