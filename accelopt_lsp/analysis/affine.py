@@ -258,6 +258,7 @@ def decide(operator: str, difference: Linear) -> bool | None:
 
 def _cuts(operator: str, var: Var, coefficient: int, const: int) -> tuple[int, ...]:
     """Iterations at which ``coefficient * i + const OPERATOR 0`` changes its truth."""
+    points: tuple[int, ...]
     if operator in ("==", "!="):
         at, rest = divmod(-const, coefficient)
         points = (at, at + 1) if rest == 0 else ()

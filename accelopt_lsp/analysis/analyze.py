@@ -65,7 +65,7 @@ def analyze_kernel(
 ) -> KernelAnalysis:
     """Analyze one kernel of a file. Never raises."""
     options = options or AnalysisOptions()
-    overrides = options.overrides.get(kernel.qualname, options.overrides.get(kernel.name, {}))
+    overrides = options.overrides_for(kernel)
     arguments = discover_arguments(document, kernel, path=path, overrides=overrides)
     target = target_for(kernel, arguments, options)
     diagnostics = list(directive_diagnostics(document, kernel))

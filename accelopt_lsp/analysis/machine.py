@@ -184,7 +184,7 @@ class Machine:
             if handler is None:
                 self.unknown(f"{type(node).__name__} statements are not analyzed")
                 continue
-            signal = handler(self, node)
+            signal: Signal | None = handler(self, node)
             if signal is not None:
                 return signal
         return None

@@ -203,7 +203,7 @@ def same_kind(left: Value, right: Value) -> bool:
         a, b = as_dtype(left), as_dtype(right)
         return a is not None and a == b
     if isinstance(left, bool | int | float | str | None):
-        return isinstance(right, bool | int | float | str | None) and left == right
+        return isinstance(right, bool | int | float | str | None) and bool(left == right)
     if isinstance(left, tuple) and isinstance(right, tuple):
         return len(left) == len(right) and all(
             same_kind(a, b) for a, b in zip(left, right, strict=True)

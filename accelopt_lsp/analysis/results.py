@@ -23,7 +23,8 @@ class AnalysisOptions:
         default_target: target for kernels that name none; None takes trn1 for legacy
             kernels and trn2 for current ones.
         nki_version: NKI version in force, such as ``0.6``; None is unknown.
-        overrides: arguments by kernel's qualified name, which win over what the file says.
+        overrides: arguments that win over what the file says: SPECs by parameter, for all
+            kernels of the file, or such mappings by a kernel's qualified name.
         ignore: codes that are not reported.
         suppressions: whether ``# accelopt: ignore`` comments count.
     """
@@ -31,9 +32,19 @@ class AnalysisOptions:
     target: str | None = None
     default_target: str | None = None
     nki_version: str | None = None
-    overrides: Mapping[str, Mapping[str, ArgumentSpec]] = field(factory=dict)
+    overrides: Mapping[str, ArgumentSpec | Mapping[str, ArgumentSpec]] = field(factory=dict)
     ignore: tuple[str, ...] = ()
     suppressions: bool = True
+
+    def overrides_for(self, kernel: KernelSource) -> Mapping[str, ArgumentSpec]:
+        """The overrides that apply to one kernel."""
+        found: dict[str, ArgumentSpec] = {}
+        for name, value in self.overrides.items():
+            if not isinstance(value, Mapping):
+                found[name] = value
+            elif name in (kernel.qualname, kernel.name):
+                found.update(value)
+        return found
 
 
 @frozen(slots=True)

@@ -15,6 +15,7 @@ from accelopt_lsp.analysis.syntax import Document
 from accelopt_lsp.analysis.tree import function_node, module_of
 from accelopt_lsp.analysis.values import (
     ClassValue,
+    Function,
     HostArray,
     ListValue,
     Ref,
@@ -118,7 +119,7 @@ def run_kernel(
 
 def _kernel_function(
     machine: Machine, kernel: KernelSource, node: ast.FunctionDef | ast.AsyncFunctionDef
-) -> calls.Function:
+) -> Function:
     """The kernel as a function; a method's ``self`` and closed-over names stay unknown."""
     machine.loops.clear()
     owner = kernel.qualname.partition(".")[0]
@@ -153,7 +154,7 @@ def argument_value(machine: Machine, name: str, spec: ArgumentSpec) -> Value:
 
 def _run_programs(
     machine: Machine,
-    function: calls.Function,
+    function: Function,
     values: dict[str, Value],
     kernel: KernelSource,
     axis: int,

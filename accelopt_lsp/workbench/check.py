@@ -95,7 +95,7 @@ class CheckReport:
 def options_for(
     settings: Settings,
     target: str | None = None,
-    overrides: Mapping[str, Mapping[str, ArgumentSpec]] | None = None,
+    overrides: Mapping[str, ArgumentSpec | Mapping[str, ArgumentSpec]] | None = None,
 ) -> AnalysisOptions:
     """Analysis options from settings; ``target`` wins over what files say."""
     return AnalysisOptions(

@@ -12,7 +12,7 @@ from accelopt_lsp.analysis.hints import bytes_text
 from accelopt_lsp.analysis.machine import Record
 from accelopt_lsp.analysis.rules.base import Context, Rule, share_severity
 from accelopt_lsp.analysis.workload import issues_of, loaded_view, reload_factor
-from accelopt_lsp.nki.diagnostics import Diagnostic, Fix, Severity
+from accelopt_lsp.nki.diagnostics import Diagnostic, Fix, Related, Severity
 from accelopt_lsp.nki.issued import count_issued
 from accelopt_lsp.nki.operands import Engine
 
@@ -76,7 +76,7 @@ class RepeatedLoad(Rule):
         hoistable = bool(free) and free[-1] is turning[-1]
         text = f"every byte of {name} that is loaded here is loaded {factor:.3g} times"
         fix = None
-        related = ()
+        related: tuple[Related, ...] = ()
         if free:
             loop = _outermost_of_run(record, free) if hoistable else free[-1]
             times = prod(v.trips for v in free)
