@@ -11,7 +11,7 @@ from accelopt_lsp.nki.dialects import Dialect
 from accelopt_lsp.nki.operands import Buffer
 from accelopt_lsp.profiler.simulator.errors import KernelRejected
 from accelopt_lsp.profiler.simulator.library import entry_of
-from accelopt_lsp.profiler.simulator.session import LoopReduction, Pending
+from accelopt_lsp.profiler.simulator.pending import LoopReduction, Pending
 from accelopt_lsp.profiler.simulator.tensors import BlockTensor, Tensor
 from accelopt_lsp.profiler.simulator.views import select
 
@@ -111,7 +111,6 @@ def _copy_into(session: Session, target: Tensor, value: Tensor, frame: FrameType
         value = _broadcast_free(value, target)
     entry = entry_of("nl.copy", session.dialect)
     plan = session.plan(entry, entry.bind((value,), {}))
-    assert plan is not None
     site, line = session.locate(frame)
     bound = entry.bind((value,), {})
     session.run(plan.into(target.operand or target.typed()), bound, target, site, line)
@@ -141,12 +140,10 @@ def fill(session: Session, target: Tensor, value: Any, site: Any, line: int) -> 
     if session.dialect is Dialect.LEGACY:
         bound = entry.bind((target.shape, value, target.dtype), {})
         plan = session.plan(entry, bound)
-        assert plan is not None
         session.run(plan.into(target.operand or target.typed()), bound, target, site, line)
         return
     bound = entry.bind((target, value), {})
     plan = session.plan(entry, bound)
-    assert plan is not None
     session.run(plan, bound, None, site, line)
 
 
@@ -174,7 +171,7 @@ def augment(session: Session, name: str, tensor: Tensor, other: Any, frame: Fram
     entry = entry_of(name, session.dialect)
     bound = entry.bind((tensor, other), {})
     plan = session.plan(entry, bound)
-    if plan is None or plan.lowered.result is None:
+    if plan.lowered.result is None:
         raise KernelRejected(f"{name} in place needs a tile or a number")
     site, line = session.locate(frame)
     session.run(plan.into(tensor.operand or tensor.typed()), bound, tensor, site, line)
@@ -194,10 +191,6 @@ def loop_reduce(
     copy = entry_of("nisa.tensor_copy", session.dialect)
     copy_bound = copy.bind((value,), {"dtype": dtype})
     plan = session.plan(copy, copy_bound)
-    combine = entry_of("nisa.tensor_tensor", session.dialect)
-    combine_bound = combine.bind((value, value, op), {"dtype": dtype})
-    combined = session.plan(combine, combine_bound)
-    assert plan is not None and combined is not None
     site, line = session.locate(frame)
     result = plan.lowered.result
     assert result is not None
@@ -210,7 +203,7 @@ def loop_reduce(
         frame,
         site,
         line,
-        reduces=LoopReduction(first, combined, value),
+        reduces=LoopReduction(first, op, dtype, value),
     )
     return tensor
 
@@ -224,5 +217,6 @@ def reduce_into(session: Session, pending: Pending, target: Tensor) -> None:
     if reduction.first:
         session.run(pending.plan.into(kind), pending.bound, target, site, line)
         return
-    bound = {"data1": target, "data2": reduction.value}
-    session.run(reduction.plan.into(kind), bound, target, site, line)
+    entry = entry_of("nisa.tensor_tensor", session.dialect)
+    bound = entry.bind((target, reduction.value, reduction.op), {"dtype": reduction.dtype})
+    session.run(session.plan(entry, bound).into(kind), bound, target, site, line)

@@ -39,15 +39,25 @@ class LimitedText(io.TextIOBase):
 
 
 def _private_channel() -> tuple[int, int]:
-    """Move standard input and output away, and point 0 to 2 at nothing."""
+    """Move standard input and output away; errors go to a file until user code runs."""
     read_fd, write_fd = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDWR)
-    for descriptor in (0, 1, 2):
-        os.dup2(nothing, descriptor)
+    errors = os.open("stderr.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    for source, descriptor in ((nothing, 0), (nothing, 1), (errors, 2)):
+        os.dup2(source, descriptor)
     os.close(nothing)
+    os.close(errors)
     sys.stdin = open(os.devnull)  # noqa: SIM115 - stays open for the process's life
-    sys.stdout = sys.stderr = LimitedText()
+    sys.stdout = LimitedText()
     return read_fd, write_fd
+
+
+def _silence() -> None:
+    """From now on user code runs: what it prints is kept in part, or dropped."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, 2)
+    os.close(nothing)
+    sys.stderr = sys.stdout
 
 
 class Watchdog:
@@ -142,6 +152,7 @@ def main() -> int:
     watchdog = Watchdog(channel, task.path, task.access.seconds, runner.OutOfTime)
     finish = os._exit
     _dump_when_stuck(task.access.scratch, task.access.seconds + 4)
+    _silence()
     sandbox.apply(task.access, (write_fd,))
     work = runner.KernelRunner(task, channel)
     status = 0
@@ -184,6 +195,7 @@ def _judge(message: dict[str, Any], channel: Any) -> int:
     access = evolve(task.access, read_paths=(*task.access.read_paths, *extra))
     if task.cache:
         os.makedirs(task.cache, exist_ok=True)
+    _silence()
     sandbox.apply(access, writable=(task.cache,) if task.cache else ())
     try:
         judge.Judge(task, channel).run()

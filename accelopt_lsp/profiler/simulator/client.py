@@ -19,6 +19,7 @@ from attrs import define, evolve, field
 
 from accelopt_lsp.nki.profile import Profile
 from accelopt_lsp.profiler.base import Failure, FailureKind, Job, Outcome, Progress
+from accelopt_lsp.profiler.simulator.errors import ArgumentFault
 from accelopt_lsp.profiler.simulator.protocol import (
     MAX_LINE,
     Access,
@@ -32,6 +33,7 @@ from accelopt_lsp.profiler.simulator.protocol import (
     task_to_dict,
     to_json,
 )
+from accelopt_lsp.profiler.simulator.signature import kernel_parameters
 
 GRACE_SECONDS = 6.0
 """Time beyond its own limit that a child gets to say so itself."""
@@ -210,7 +212,7 @@ class _JobRun:
     async def profile(self) -> Outcome:
         job = self.job
         with_reference = job.reference is not None
-        needs_judge = bool(job.seeds) or (with_reference and not job.arguments.complete)
+        needs_judge = bool(job.seeds) or (with_reference and self.lacks_values())
         # Both start at once: one imports while the other makes inputs.
         self.kernel = await self.start(Role.KERNEL)
         runs: tuple[Run, ...] = ()
@@ -226,6 +228,14 @@ class _JobRun:
             raise JobFailed(Failure(FailureKind.CRASH, "the kernel's process sent no profile"))
         await self.save_timeline()
         return self.judged(self.profile_found)
+
+    def lacks_values(self) -> bool:
+        """Whether parameters have no SPEC, so that only the reference can tell them."""
+        try:
+            parameters = kernel_parameters(self.job.source, self.job.function)
+        except (SyntaxError, ValueError, RecursionError, MemoryError, ArgumentFault):
+            return False
+        return any(p.required and p.name not in self.job.arguments.values for p in parameters)
 
     def judge_task(self, token: str) -> JudgeTask:
         job = self.job
@@ -450,7 +460,18 @@ class _JobRun:
         if code == -signal.SIGXCPU:
             return self.out_of_time(child)
         what = f"signal {signal.Signals(-code).name}" if code and code < 0 else f"exit code {code}"
+        said = self.last_words()
+        if said:
+            return Failure(FailureKind.CRASH, f"{subject} ended by {what}: {said}", line)
         return Failure(FailureKind.CRASH, f"{subject} ended by {what}{place}", line)
+
+    def last_words(self) -> str:
+        """What a child wrote to its standard error before any user code ran."""
+        try:
+            text = (self.scratch / "stderr.txt").read_text("utf-8", "replace")[-2000:]
+        except OSError:
+            return ""
+        return text.strip().rpartition("\n")[2][:300]
 
     def stuck_line(self) -> int | None:
         """Line of the kernel's file in a stack that was written when nothing else worked."""

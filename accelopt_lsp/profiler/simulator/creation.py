@@ -14,7 +14,7 @@ from attrs import field, frozen
 from accelopt_lsp.nki.dialects import Dialect
 from accelopt_lsp.nki.dtypes import DType
 from accelopt_lsp.nki.operands import Buffer
-from accelopt_lsp.profiler.simulator import session as sessions
+from accelopt_lsp.profiler.simulator import state as sessions
 from accelopt_lsp.profiler.simulator.assignment import fill
 from accelopt_lsp.profiler.simulator.elements import ElementType, as_dtype, to_carrier
 from accelopt_lsp.profiler.simulator.errors import KernelRejected

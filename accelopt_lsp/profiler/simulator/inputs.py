@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import importlib.util
 import inspect
 import sys
@@ -28,6 +27,7 @@ from accelopt_lsp.nki.arguments import (
 from accelopt_lsp.nki.dtypes import DType, Kind
 from accelopt_lsp.profiler.simulator.elements import Array, as_dtype, from_carrier, to_carrier
 from accelopt_lsp.profiler.simulator.errors import ArgumentFault, ReferenceFault
+from accelopt_lsp.profiler.simulator.signature import Parameter
 
 
 @frozen(slots=True, eq=False)
@@ -41,49 +41,6 @@ class TensorValue:
 
     carrier: Array
     element: DType
-
-
-@frozen(slots=True)
-class Parameter:
-    """A parameter of the kernel."""
-
-    name: str
-    required: bool
-
-
-def kernel_parameters(source: str, function: str) -> tuple[Parameter, ...]:
-    """Parameters of a kernel, read from its source without running it.
-
-    Raises:
-        SyntaxError: the source cannot be parsed.
-        ArgumentFault: no such function.
-    """
-    node: Any = ast.parse(source)
-    for part in function.split("."):
-        if part == "<locals>":
-            continue
-        found = [
-            n
-            for n in ast.walk(node)
-            if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-            and n.name == part
-        ]
-        if not found:
-            raise ArgumentFault(f"there is no function {function!r} in the file")
-        node = found[-1]
-    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-        raise ArgumentFault(f"{function!r} is a class, not a function")
-    arguments = node.args
-    positional = [*arguments.posonlyargs, *arguments.args]
-    optional = len(positional) - len(arguments.defaults)
-    result = [Parameter(a.arg, i < optional) for i, a in enumerate(positional)]
-    result += [
-        Parameter(a.arg, default is None)
-        for a, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
-    ]
-    if "." in function and result and result[0].name in ("self", "cls"):
-        result = result[1:]
-    return tuple(result)
 
 
 def generate(spec: ArgumentSpec, generator: np.random.Generator, folder: Path) -> Any:

@@ -15,15 +15,14 @@ from accelopt_lsp.nki.dtypes import get_dtype
 from accelopt_lsp.profiler.simulator import verify
 from accelopt_lsp.profiler.simulator.elements import Array, from_carrier
 from accelopt_lsp.profiler.simulator.inputs import (
-    Parameter,
     Prepared,
     Reference,
     TensorValue,
-    kernel_parameters,
     load_reference,
     prepare,
 )
 from accelopt_lsp.profiler.simulator.protocol import Channel, JudgeTask
+from accelopt_lsp.profiler.simulator.signature import Parameter, kernel_parameters
 
 CACHE_VERSION = 1
 

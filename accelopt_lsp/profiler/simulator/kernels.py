@@ -16,7 +16,7 @@ from accelopt_lsp.nki.dialects import Dialect
 from accelopt_lsp.nki.dtypes import DType
 from accelopt_lsp.nki.operands import Buffer
 from accelopt_lsp.nki.targets import Target, get_target
-from accelopt_lsp.profiler.simulator import session as sessions
+from accelopt_lsp.profiler.simulator import state as sessions
 from accelopt_lsp.profiler.simulator import timeline
 from accelopt_lsp.profiler.simulator.elements import Array, as_dtype, from_carrier, to_carrier
 from accelopt_lsp.profiler.simulator.errors import ArgumentFault, KernelRejected

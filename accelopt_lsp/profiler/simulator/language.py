@@ -12,7 +12,7 @@ import numpy as np
 
 from accelopt_lsp.nki.dialects import LANGUAGE_CONSTANTS, MEMORIES, Dialect
 from accelopt_lsp.nki.dtypes import all_dtypes
-from accelopt_lsp.profiler.simulator import session as sessions
+from accelopt_lsp.profiler.simulator import state as sessions
 from accelopt_lsp.profiler.simulator.assignment import loop_reduce as reduce_loops
 from accelopt_lsp.profiler.simulator.creation import (
     MemoryRegion,

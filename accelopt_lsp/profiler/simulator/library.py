@@ -16,7 +16,7 @@ from accelopt_lsp.nki.instructions import (
     REDUCTION_OPERATORS,
     UNARY_OPERATORS,
 )
-from accelopt_lsp.profiler.simulator import session as sessions
+from accelopt_lsp.profiler.simulator import state as sessions
 from accelopt_lsp.profiler.simulator.errors import KernelRejected
 from accelopt_lsp.profiler.simulator.plans import Entry
 

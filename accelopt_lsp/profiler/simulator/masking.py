@@ -5,11 +5,13 @@ from __future__ import annotations
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from accelopt_lsp.nki.dtypes import FLOAT32
 from accelopt_lsp.nki.lowering import RESULT
 from accelopt_lsp.nki.operands import Buffer
 from accelopt_lsp.profiler.simulator.errors import KernelRejected
 from accelopt_lsp.profiler.simulator.indexing import Affine
-from accelopt_lsp.profiler.simulator.masks import Mask, holds
+from accelopt_lsp.profiler.simulator.masks import NEVER, Mask, holds
+from accelopt_lsp.profiler.simulator.pending import Pending
 from accelopt_lsp.profiler.simulator.tensors import Tensor
 
 if TYPE_CHECKING:
@@ -26,10 +28,13 @@ def masked_call(
     session: Session, entry: Entry, bound: dict[str, Any], frame: FrameType
 ) -> Any:
     """Run a bound call under its mask."""
-    from accelopt_lsp.profiler.simulator.session import Pending
-
     mask = bound["mask"]
-    assert isinstance(mask, Mask)
+    if isinstance(mask, bool):
+        mask = NEVER
+    if not isinstance(mask, Mask):
+        raise KernelRejected(
+            f"a mask is an affine comparison of indices, got {type(mask).__name__}", "R033"
+        )
     bound = {**bound, "mask": None}
     site, line = session.locate(frame)
     split = mask.split()
@@ -47,8 +52,6 @@ def masked_call(
                 session.flush()
             narrowed[name] = _narrow(value, rank, bounds, entry.name, name)
     plan = session.plan(entry, narrowed)
-    if plan is None:
-        raise KernelRejected(f"{entry.name}: a mask inside a mask")
     result = plan.lowered.result
     if result is None:
         where = None
@@ -116,7 +119,7 @@ def _result_shape(
             whole = value.derived(value.shape, value.strides, value.offset)
             plain[name] = whole
     plan = session.plan(entry, plain)
-    result = None if plan is None else plan.lowered.result
+    result = plan.lowered.result
     return None if result is None else result.shape
 
 
@@ -124,8 +127,6 @@ def _nothing(session: Session, shape: tuple[int, ...] | None, site: Any, line: i
     """A call whose mask holds nowhere issues nothing; its result stays unwritten."""
     if shape is None:
         return None
-    from accelopt_lsp.nki.dtypes import FLOAT32
-
     tensor = session._unplaced(shape, FLOAT32, Buffer.SBUF)
     session._place(tensor, site, line)
     tensor.settle().masked = True
@@ -140,13 +141,10 @@ def _product(
     frame: FrameType,
 ) -> Any:
     """A masked product: issued at full width, with only the valid part of the result kept."""
-    from accelopt_lsp.profiler.simulator.session import Pending
-
     for value in bound.values():
         if isinstance(value, Tensor) and value.memory is not None:
             value.memory.masked = value.memory.quiet = True
     plan = session.plan(entry, bound)
-    assert plan is not None
     result = plan.lowered.result
     site, line = session.locate(frame)
     if result is None:

@@ -31,11 +31,11 @@ from accelopt_lsp.profiler.simulator.errors import (
     SandboxViolation,
     UnsupportedByKernel,
 )
-from accelopt_lsp.profiler.simulator.inputs import kernel_parameters
 from accelopt_lsp.profiler.simulator.kernels import Kernel, Outcome, TensorInput, execute, unwrap
 from accelopt_lsp.profiler.simulator.library import OPERATOR_NAMES
 from accelopt_lsp.profiler.simulator.protocol import Channel, KernelTask, Run, profile_to_dict
 from accelopt_lsp.profiler.simulator.session import Session
+from accelopt_lsp.profiler.simulator.signature import kernel_parameters
 from accelopt_lsp.profiler.simulator.source import PACKAGE, Sources
 
 OUR_FILES = os.path.dirname(os.path.abspath(accelopt_lsp.__file__)) + os.sep

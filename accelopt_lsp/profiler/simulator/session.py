@@ -10,74 +10,28 @@ from __future__ import annotations
 import sys
 from math import prod
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from attrs import define
 
 from accelopt_lsp.nki.dialects import Dialect
 from accelopt_lsp.nki.dtypes import DType
 from accelopt_lsp.nki.lowering import RESULT
 from accelopt_lsp.nki.operands import Buffer, OperandType, row_major_strides
 from accelopt_lsp.nki.targets import Target
+from accelopt_lsp.profiler.simulator import assignment, masking
+from accelopt_lsp.profiler.simulator.elements import Array
 from accelopt_lsp.profiler.simulator.errors import InstructionLimit, KernelRejected
 from accelopt_lsp.profiler.simulator.indexing import loop_depth
-from accelopt_lsp.profiler.simulator.masks import Mask, holds
+from accelopt_lsp.profiler.simulator.library import entry_of
+from accelopt_lsp.profiler.simulator.masks import holds
 from accelopt_lsp.profiler.simulator.memory import FRESH, FULL, Memory
+from accelopt_lsp.profiler.simulator.pending import Pending
+from accelopt_lsp.profiler.simulator.plans import Entry, Plan, Step, build
+from accelopt_lsp.profiler.simulator.slots import resolve as slots_of
 from accelopt_lsp.profiler.simulator.source import Site, Sources
+from accelopt_lsp.profiler.simulator.tensors import Tensor, operand_type
 from accelopt_lsp.profiler.simulator.trace import Storage, Template, Trace
-
-if TYPE_CHECKING:
-    from accelopt_lsp.profiler.simulator.elements import Array
-    from accelopt_lsp.profiler.simulator.plans import Entry, Plan, Step
-
-_current: Session | None = None
-
-
-def active() -> Session:
-    """The session of the kernel that is running.
-
-    Raises:
-        KernelRejected: no kernel is running.
-    """
-    if _current is None:
-        raise KernelRejected("NKI functions can only be called inside a kernel", "R022")
-    return _current
-
-
-def current() -> Session | None:
-    return _current
-
-
-def enter(session: Session | None) -> Session | None:
-    """Make a session the current one; gives the one before."""
-    global _current
-    before, _current = _current, session
-    return before
-
-
-@define(slots=True, eq=False)
-class Pending:
-    """A call whose result has no place yet."""
-
-    plan: Plan
-    bound: dict[str, Any]
-    result: Tensor
-    frame: FrameType
-    site: Site
-    line: int
-    cut: tuple[tuple[int, int, int], ...] = ()
-    where: tuple[Any, ...] = ()
-    reduces: LoopReduction | None = None
-
-
-@define(slots=True, eq=False)
-class LoopReduction:
-    """``nl.loop_reduce``: a copy in the first iteration, an operation in all later ones."""
-
-    first: bool
-    plan: Plan
-    value: Tensor
 
 
 class Session:
@@ -237,7 +191,9 @@ class Session:
 
     def invoke(self, entry: Entry, bound: dict[str, Any], frame: FrameType) -> Any:
         """Run a bound call; gives the returned tile, if it returns one."""
-        plan = self.plan(entry, bound)
+        mask = bound.get("mask")
+        masked = mask is not None and mask is not True and self.dialect is Dialect.LEGACY
+        plan = None if masked else self.plan(entry, bound)
         if plan is None:
             return self._invoke_masked(entry, bound, frame)
         lowered = plan.lowered
@@ -252,16 +208,14 @@ class Session:
         self.pending = Pending(plan, bound, tensor, frame, site, line)
         return tensor
 
-    def plan(self, entry: Entry, bound: dict[str, Any]) -> Plan | None:
-        """The prepared call; None when a mask has to be applied first."""
+    def plan(self, entry: Entry, bound: dict[str, Any]) -> Plan:
+        """The prepared call."""
         key: list[Any] = [entry]
         for value in bound.values():
             if type(value) is Tensor:
                 key.append(id(value.operand or value.typed()))
             elif type(value) is list:
                 key.append(tuple(value))
-            elif type(value) is Mask:
-                return None
             else:
                 key.append(value)
         frozen = tuple(key)
@@ -568,11 +522,3 @@ class Session:
 
 def _overlap(a: tuple[int, int, int, int], b: tuple[int, int, int, int]) -> bool:
     return a[0] < b[1] and b[0] < a[1] and a[2] < b[3] and b[2] < a[3]
-
-
-# These are made of sessions themselves, so they can only be imported when Session exists.
-from accelopt_lsp.profiler.simulator import assignment, masking  # noqa: E402
-from accelopt_lsp.profiler.simulator.library import entry_of  # noqa: E402
-from accelopt_lsp.profiler.simulator.plans import build  # noqa: E402
-from accelopt_lsp.profiler.simulator.slots import resolve as slots_of  # noqa: E402
-from accelopt_lsp.profiler.simulator.tensors import Tensor, operand_type  # noqa: E402

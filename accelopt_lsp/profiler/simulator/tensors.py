@@ -11,7 +11,7 @@ from typing import Any
 
 from accelopt_lsp.nki.dtypes import DType
 from accelopt_lsp.nki.operands import Buffer, OperandType, row_major_strides
-from accelopt_lsp.profiler.simulator import session as sessions
+from accelopt_lsp.profiler.simulator import state as sessions
 from accelopt_lsp.profiler.simulator.elements import ELEMENTS, Array, ElementType
 from accelopt_lsp.profiler.simulator.errors import KernelRejected
 from accelopt_lsp.profiler.simulator.memory import Memory
