@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import math
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -15,20 +14,17 @@ from accelopt_lsp.analysis.references import attribute_of, same_kind
 from accelopt_lsp.analysis.tensors import subscript_value, tensor_binary, tensor_unary
 from accelopt_lsp.analysis.values import (
     Function,
-    Grid,
     HostArray,
     IndexArray,
     ListValue,
     Mask,
     ParDim,
-    Range,
     Ref,
     Unknown,
     Value,
     View,
     combine,
     flat_length,
-    replace_var,
     scaled,
 )
 
@@ -259,7 +255,7 @@ def binary(m: Machine, node: ast.AST, op: ast.operator, left: Value, right: Valu
             other = right if side is left else left
             number = side.number and isinstance(other, int | float | Affine | Unknown)
             return Unknown(side.reason, number)
-    left, right = _plain(left), _plain(right)
+    left, right = plain(left), plain(right)
     if isinstance(left, IndexArray | Mask) or isinstance(right, IndexArray | Mask):
         return _index_binary(op, left, right)
     if isinstance(left, Affine) or isinstance(right, Affine):
@@ -287,7 +283,8 @@ def _check_size(sequence: Any, times: Any) -> None:
             raise Undecided("a sequence too long to analyze")
 
 
-def _plain(value: Value) -> Value:
+def plain(value: Value) -> Value:
+    """A marked size as a number."""
     return value.size if isinstance(value, ParDim) else value
 
 
@@ -375,134 +372,6 @@ def _broadcast(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(shape)
 
 
-_COMPARE = {
-    ast.Lt: "<",
-    ast.LtE: "<=",
-    ast.Gt: ">",
-    ast.GtE: ">=",
-    ast.Eq: "==",
-    ast.NotEq: "!=",
-}
-
-
-@evaluates(ast.Compare)
-def _compare(m: Machine, node: ast.Compare) -> Value:
-    left = m.eval(node.left)
-    result: Value = True
-    for op, comparator in zip(node.ops, node.comparators, strict=True):
-        right = m.eval(comparator)
-        result = compare_values(m, node, op, left, right)
-        if isinstance(result, Unknown | View | Mask):
-            return result
-        if not result:
-            return False
-        left = right
-    return result
-
-
-def compare_values(m: Machine, node: ast.AST, op: ast.cmpop, left: Value, right: Value) -> Value:
-    """Truth of one comparison; a mask for index arrays, a tile for tensors."""
-    if isinstance(op, ast.Is | ast.IsNot):
-        return _identity(isinstance(op, ast.Is), left, right)
-    if isinstance(left, Unknown) or isinstance(right, Unknown):
-        return left if isinstance(left, Unknown) else right
-    if isinstance(op, ast.In | ast.NotIn):
-        return _membership(m, op, left, right)
-    symbol = _COMPARE[type(op)]
-    if isinstance(left, View) or isinstance(right, View):
-        if left is None or right is None:
-            return symbol == "!="
-        return tensor_binary(m, node, op, left, right)
-    left, right = _plain(left), _plain(right)
-    if isinstance(left, IndexArray) or isinstance(right, IndexArray):
-        return _mask(symbol, left, right)
-    if isinstance(left, Affine) or isinstance(right, Affine):
-        if isinstance(left, int | Affine) and isinstance(right, int | Affine):
-            return affine.compare(symbol, left, right)
-        if symbol in ("==", "!="):
-            return symbol == "!="
-        raise Undecided("a comparison that depends on the iteration")
-    return _plain_compare(m, symbol, left, right)
-
-
-def _plain_compare(m: Machine, symbol: str, left: Value, right: Value) -> Value:
-    functions = {
-        "<": operator.lt,
-        "<=": operator.le,
-        ">": operator.gt,
-        ">=": operator.ge,
-        "==": operator.eq,
-        "!=": operator.ne,
-    }
-    if symbol in ("==", "!="):
-        equal = _equal(left, right)
-        return equal if symbol == "==" else not equal
-    simple = (bool, int, float, str, tuple)
-    if isinstance(left, simple) and isinstance(right, simple):
-        return functions[symbol](left, right)
-    raise Undecided("a comparison of unknown values")
-
-
-def _equal(left: Value, right: Value) -> bool:
-    if isinstance(left, tuple | ListValue) and isinstance(right, tuple | ListValue):
-        a = left if isinstance(left, tuple) else tuple(left.items)
-        b = right if isinstance(right, tuple) else tuple(right.items)
-        if type(left) is not type(right) or len(a) != len(b):
-            return False
-        for x, y in zip(a, b, strict=True):
-            if isinstance(x, Unknown) or isinstance(y, Unknown):
-                raise Undecided("a comparison of unknown values")
-            if isinstance(x, int | Affine) and isinstance(y, int | Affine):
-                if not affine.compare("==", x, y):
-                    return False
-            elif not _equal(x, y):
-                return False
-        return True
-    return same_kind(left, right)
-
-
-def _identity(wanted: bool, left: Value, right: Value) -> Value:
-    if isinstance(left, Unknown) or isinstance(right, Unknown):
-        return left if isinstance(left, Unknown) else right
-    if left is None or right is None:
-        return (left is right) == wanted
-    if isinstance(left, bool | int | str) and isinstance(right, bool | int | str):
-        return (left == right) == wanted
-    return (left is right or same_kind(left, right)) == wanted
-
-
-def _membership(m: Machine, op: ast.cmpop, left: Value, right: Value) -> Value:
-    if isinstance(right, ListValue):
-        right = tuple(right.items)
-    if isinstance(right, tuple):
-        found = any(_equal(left, item) for item in right)
-    elif isinstance(right, dict):
-        found = hashable(left) in right
-    elif isinstance(right, str) and isinstance(left, str):
-        found = left in right
-    else:
-        raise Undecided("membership in an unknown value")
-    return found == isinstance(op, ast.In)
-
-
-def _mask(symbol: str, left: Value, right: Value) -> Value:
-    """``left SYMBOL right`` as ``expression >= 0``."""
-    if not all(isinstance(v, int | Affine | IndexArray) for v in (left, right)):
-        return Mask((None,))
-    try:
-        if symbol in ("<", "<="):
-            difference = combine(right, left, affine.subtract)
-        elif symbol in (">", ">="):
-            difference = combine(left, right, affine.subtract)
-        else:
-            return Mask((None,))
-        if symbol in ("<", ">"):
-            difference = combine(difference, 1, affine.subtract)
-    except Undecided:
-        return Mask((None,))
-    return Mask((difference,))
-
-
 @evaluates(ast.Subscript)
 def _subscript(m: Machine, node: ast.Subscript) -> Value:
     return subscript_value(m, node, m.eval(node.value), node.slice)
@@ -524,11 +393,3 @@ def _starred(m: Machine, node: ast.Starred) -> Value:
 @evaluates(ast.Await)
 def _await(m: Machine, node: ast.Await) -> Value:
     return m.eval(node.value)
-
-
-def rounded_up(value: Value) -> Value:
-    """``math.ceil`` of a number."""
-    return math.ceil(value) if isinstance(value, int | float) else value
-
-
-__all__ = ["Grid", "Range", "binary", "compare_values", "free_name", "replace_var", "truth"]

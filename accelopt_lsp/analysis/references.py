@@ -209,7 +209,7 @@ def same_kind(left: Value, right: Value) -> bool:
             same_kind(a, b) for a, b in zip(left, right, strict=True)
         )
     if isinstance(left, Affine):
-        return left == right
+        return bool(left == right)
     if isinstance(left, ListValue | dict):
         return left is right
     return left is right

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import ast
 
-from accelopt_lsp.analysis import calls, expressions, loops, statements  # noqa: F401 - register
+from accelopt_lsp.analysis import (  # noqa: F401 - they register what they handle
+    calls,
+    comparisons,
+    expressions,
+    loops,
+    statements,
+)
 from accelopt_lsp.analysis.affine import NeedSplit, Undecided
 from accelopt_lsp.analysis.calls import call_function
 from accelopt_lsp.analysis.expressions import free_name, make_function
