@@ -25,6 +25,7 @@ PAUSE_SECONDS = 0.15
 """Least pause between the last keystroke and an analysis; it grows with slow analyses."""
 LONGEST_PAUSE_SECONDS = 1.0
 TIME_LIMIT_SECONDS = 20.0
+START_LIMIT_SECONDS = 120.0
 
 
 class WorkerError(RuntimeError):
@@ -79,6 +80,9 @@ class Worker:
         try:
             if self._child is None or not self._child.alive:
                 self._child = await Child.start(self.command)
+                # Imports take their time, the more so on a busy machine; analyses do not.
+                await self._child.send("warm", None)
+                await asyncio.wait_for(self._child.receive(), START_LIMIT_SECONDS)
             await self._child.send(operation, argument)
             kind, *rest = await asyncio.wait_for(self._child.receive(), self.time_limit)
         except TimeoutError:

@@ -9,20 +9,21 @@ from __future__ import annotations
 
 import asyncio
 import os
+import pickle
 import threading
 import traceback
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attrs import evolve
-
 from accelopt_lsp.server.channel import Message, Pipe
+from accelopt_lsp.server.processes import kill_descendants
 from accelopt_lsp.server.snapshot import Outcome, Problem, Request
 
 if TYPE_CHECKING:
     from accelopt_lsp.nki.profile import Profile
     from accelopt_lsp.profiler.base import Failure
+    from accelopt_lsp.workbench.optimization import OptimizeReport
     from accelopt_lsp.workbench.requests import KernelRequest
 
 Report = Callable[[str, float | None], None]
@@ -35,7 +36,8 @@ def run(use_cases: Mapping[str, UseCase], pipe: Pipe | None = None) -> None:
     message = pipe.read()
     if message is not None:
         asyncio.run(_run(use_cases, pipe, message))
-    # Threads that a use case may have left must not keep a finished job alive.
+    # Neither children nor threads that a use case may have left outlive the job.
+    kill_descendants(os.getpid())
     os._exit(0)
 
 
@@ -117,23 +119,19 @@ def wrong_output(kernel: str, profile: Profile | None) -> str:
     return f"{kernel}: outputs differ from the reference's{figure}"
 
 
-async def verify(request: Request, report: Report) -> Outcome:
-    """Check a kernel against its reference, or else against the text ``baseline``."""
-    return await _reporting(request, _verify(request, report))
+async def recheck(request: Request, report: Report) -> Outcome:
+    """Carry an optimization's result over to the current text, and verify it again there."""
+    return await _reporting(request, _recheck(request))
 
 
-async def _verify(request: Request, report: Report) -> Outcome:
-    from accelopt_lsp.profiler.base import VERIFICATION_SEEDS, Failure
-    from accelopt_lsp.workbench.profile import get_profiler, job_for
-    from accelopt_lsp.workbench.requests import resolve_kernel
+async def _recheck(request: Request) -> Outcome:
+    from accelopt_lsp.workbench.recheck import recheck
 
-    kernel = resolve_kernel(_kernel_request(request))
-    job = evolve(job_for(kernel, seeds=VERIFICATION_SEEDS), baseline=request.details["baseline"])
-    found = await get_profiler("simulator").profile(job, report)
-    name = kernel.source.qualname
-    if isinstance(found, Failure):
-        return Outcome(name, problem=_problem(found))
-    return Outcome(name, profile=found, correct=found.correct)
+    earlier: OptimizeReport = pickle.loads(request.details["report"])
+    found = await recheck(earlier, request.text)
+    if found is None:
+        return Outcome(request.function or "")
+    return _optimized(found)
 
 
 async def optimize(request: Request, report: Report) -> Outcome:
@@ -153,6 +151,10 @@ async def _optimize(request: Request, report: Report) -> Outcome:
     search = SearchSettings() if budget is None else SearchSettings(budget_seconds=budget)
     report("running the kernel as it is", None)
     found = await optimize_kernel(OptimizeRequest(_kernel_request(request), search), listen)
+    return _optimized(found)
+
+
+def _optimized(found: OptimizeReport) -> Outcome:
     name = found.kernel.source.qualname
     problem = None
     if found.failure is not None:
@@ -173,10 +175,11 @@ async def _optimize(request: Request, report: Report) -> Outcome:
         evaluations=found.evaluations,
         notes=found.notes,
         problem=problem,
+        report=pickle.dumps(found),
     )
 
 
-USE_CASES: Mapping[str, UseCase] = {"profile": profile, "verify": verify, "optimize": optimize}
+USE_CASES: Mapping[str, UseCase] = {"profile": profile, "recheck": recheck, "optimize": optimize}
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from attrs import frozen
 
 _PROC = Path("/proc/self")
 _KILL: int = getattr(signal, "SIGKILL", signal.SIGTERM)
+_STOP: int = getattr(signal, "SIGSTOP", signal.SIGTERM)
 
 
 @frozen(slots=True)
@@ -80,8 +81,31 @@ def descendants(pid: int) -> tuple[Process, ...]:
 
 def kill(pid: int) -> None:
     """End one process at once; it may be gone already."""
+    _signal(pid, _KILL)
+
+
+def _signal(pid: int, number: int) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.kill(pid, _KILL)
+        os.kill(pid, number)
+
+
+def kill_descendants(pid: int) -> None:
+    """End everything below a process, but not the process itself."""
+    stopped: set[int] = set()
+    # A stopped process starts no further children, so this comes to an end.
+    while new := [p.pid for p in descendants(pid) if p.pid not in stopped]:
+        for member in new:
+            _signal(member, _STOP)
+        stopped.update(new)
+    for member in stopped:
+        kill(member)
+
+
+def kill_tree(pid: int) -> None:
+    """End a process and all its descendants at once."""
+    _signal(pid, _STOP)
+    kill_descendants(pid)
+    kill(pid)
 
 
 def kill_survivors(family: Iterable[Process]) -> None:
@@ -92,15 +116,3 @@ def kill_survivors(family: Iterable[Process]) -> None:
         now = table.get(process.pid)
         if now is not None and now.started == process.started:
             kill_tree(process.pid)
-
-
-def kill_tree(pid: int) -> None:
-    """End a process and all its descendants at once."""
-    family = descendants(pid)
-    # The root first, so that it starts nothing while its children go.
-    kill(pid)
-    for process in family:
-        kill(process.pid)
-    for process in family:
-        for late in descendants(process.pid):
-            kill(late.pid)

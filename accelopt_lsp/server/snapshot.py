@@ -138,6 +138,7 @@ class Outcome:
         changes: what was done to it, in one line each.
         notes: remarks for people.
         problem: why there is no result.
+        report: the workbench's own report, for its re-check; closed to the server.
     """
 
     kernel: str
@@ -151,3 +152,4 @@ class Outcome:
     evaluations: int = 0
     notes: tuple[str, ...] = ()
     problem: Problem | None = None
+    report: bytes = field(default=b"", repr=False)

@@ -37,6 +37,8 @@ def serve(handlers: Mapping[str, Handler], pipe: Pipe | None = None) -> None:
 def check(request: Request) -> Snapshot:
     """Analyse a text. Settings that cannot be used are reported, not raised."""
     from accelopt_lsp.analysis.arguments import directive_template
+    from accelopt_lsp.analysis.names import find_aliases
+    from accelopt_lsp.analysis.syntax import Document
     from accelopt_lsp.workbench.check import check_text
     from accelopt_lsp.workbench.settings import SettingsError, settings_for
 
@@ -58,16 +60,16 @@ def check(request: Request) -> Snapshot:
             line=kernel.source.line,
             end_line=kernel.source.end_line,
             name_span=kernel.source.name_span,
-            target=str(getattr(kernel.target, "name", kernel.target)),
+            target=kernel.target,
             arguments=kernel.arguments,
             directive=directive_template(kernel.source),
             workload=kernel.workload,
             profile=kernel.profile,
-            hints=tuple(HintView(h.line, h.kind, h.text, h.detail or "") for h in kernel.hints),
+            hints=tuple(HintView(h.line, h.kind, h.text, h.detail) for h in kernel.hints),
         )
         for kernel in found.kernels
     )
-    aliases = found.kernels[0].source.aliases.table if found.kernels else {}
+    aliases = find_aliases(Document.parse(request.text)).table
     return Snapshot(
         dialect=found.dialect,
         kernels=kernels,
@@ -108,18 +110,18 @@ def _write_page(code: str) -> str | None:
 
 def fix(request: Request) -> str | None:
     """The text with a diagnostic's fix applied; None where the rewrite does not apply."""
-    from accelopt_lsp.rewrites import NotApplicable, apply_named
+    from accelopt_lsp.rewrites import NotApplicable
+    from accelopt_lsp.workbench.fixes import apply_fix
 
     details = request.details
     asked: Fix = details["fix"]
     try:
-        return apply_named(
+        return apply_fix(
             request.text,
-            request.function,
-            asked.rewrite,
-            asked.parameters,
-            details["arguments"],
-            details["target"],
+            asked,
+            function=request.function,
+            arguments=details["arguments"],
+            target=details["target"],
         )
     except NotApplicable:
         return None

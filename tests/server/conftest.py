@@ -85,7 +85,8 @@ class Session:
         self.initialized: lsp.InitializeResult | None = None
         # lsprotocol reads an action that holds a command as a bare command.
         client.protocol._converter.register_structure_hook(
-            Union[lsp.Command, lsp.CodeAction], self._read_action
+            Union[lsp.Command, lsp.CodeAction],  # noqa: UP007 - cattrs tells it from A | B
+            self._read_action,
         )
         client.protocol.fm.features.update(
             {

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import os
+import pickle
 import re
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from typing import Any
+
+from attrs import evolve
 
 from accelopt_lsp.nki.arguments import KernelArguments
 from accelopt_lsp.nki.diagnostics import Diagnostic, Fix, Position, Related, Severity, Span
@@ -165,7 +168,7 @@ async def optimize(request: Request, report: Callable[..., None]) -> Outcome:
         await asyncio.sleep(float(os.environ.get("FAKE_STEP_SECONDS", "0.12")))
     if name == "best_already":
         return Outcome(name, profile=profile(), evaluations=3)
-    return Outcome(
+    found = Outcome(
         name,
         run="run-1",
         profile=profile(2.0, provenance=Provenance.SIMULATED),
@@ -176,11 +179,16 @@ async def optimize(request: Request, report: Callable[..., None]) -> Outcome:
         changes=("hoisted a load",),
         evaluations=3,
     )
+    return evolve(found, report=pickle.dumps(found))
 
 
-async def verify(request: Request, report: Callable[..., None]) -> Outcome:
-    correct = "refused" not in request.text and "x[0:128]" in request.text
-    return Outcome(request.function or "", correct=correct)
+async def recheck(request: Request, report: Callable[..., None]) -> Outcome:
+    found: Outcome = pickle.loads(request.details["report"])
+    text = request.text
+    if "refused" in text or "nl.load(x)" not in text:
+        return Outcome(found.kernel)
+    new_text = text.replace("nl.load(x)", "nl.load(x[0:128])")
+    return evolve(found, new_text=new_text, notes=("verified again",))
 
 
 async def profile_kernel(request: Request, report: Callable[..., None]) -> Outcome:
@@ -190,14 +198,22 @@ async def profile_kernel(request: Request, report: Callable[..., None]) -> Outco
 
 def main(role: str) -> None:
     if role == "worker":
-        worker.serve({"check": check, "fix": fix, "echo": echo, "warm": lambda _: None})
+        worker.serve(
+            {
+                "check": check,
+                "fix": fix,
+                "echo": echo,
+                "strategies": lambda _: (),
+                "warm": lambda _: None,
+            }
+        )
     elif role == "job":
-        job_process.run({"optimize": optimize, "verify": verify, "profile": profile_kernel})
+        job_process.run({"optimize": optimize, "recheck": recheck, "profile": profile_kernel})
     else:
         from accelopt_lsp.server.app import App, serve
 
         app = App(worker=WORKER, job_child=JOB)
-        app.worker.time_limit = 1.0
+        app.worker.time_limit = 2.0
         serve(app=app)
 
 

@@ -11,7 +11,6 @@ from lsprotocol import types as lsp
 
 from accelopt_lsp.server.documents import Document, path_of
 from accelopt_lsp.server.edits import text_edits
-from accelopt_lsp.server.features.optimize import transplant
 from accelopt_lsp.server.positions import LineIndex
 
 
@@ -115,21 +114,6 @@ def test_text_edits_give_the_new_text(old, new):
 def test_text_edits_leave_unchanged_lines_alone():
     index = LineIndex("a\nb\nc\nd\n")
     assert [e.range.start.line for e in text_edits(index, "a\nB\nc\nd\ne\n")] == [1, 4]
-
-
-def test_transplant_joins_changes_of_different_places():
-    old = "import nki\n\n\ndef k():\n    slow()\n\n# end\n"
-    new = old.replace("slow", "fast")
-    current = "# note\n" + old
-    assert transplant(old, new, current) == "# note\n" + new
-
-
-@pytest.mark.parametrize("current", ["    slower()\n", "    slow()  # mine\n", ""])
-def test_transplant_refuses_overlapping_changes(current):
-    old = "def k():\n    slow()\n    return\n"
-    assert (
-        transplant(old, old.replace("slow", "fast"), old.replace("    slow()\n", current)) is None
-    )
 
 
 def test_unsaved_documents_have_a_name():

@@ -112,7 +112,7 @@ async def test_an_edit_elsewhere_is_kept_and_the_result_verified_again(session: 
     await begin(session, "fast")
     session.change(URI, "# my note\n" + kernel("fast"))
     await session.until(lambda: session.edits)
-    assert "verified again" in session.questions[0].message
+    assert "Verified again." in session.questions[0].message
     assert session.texts[URI] == "# my note\n" + kernel("fast").replace("(x)\n", "(x[0:128])\n")
 
 

@@ -61,19 +61,40 @@ async def offer(app: App, run: Run, outcome: Outcome) -> None:
     if outcome.new_text is None or outcome.new_text == run.text:
         app.tell(no_improvement(run, outcome))
         return
-    fitted = await fit_to_document(app, run, outcome.new_text)
-    if fitted is None:
+    document = app.documents.get(run.uri)
+    if document is None:
+        app.tell(f"{run.kernel}: its file was closed; nothing was applied.")
         return
-    base, new_text, note = fitted
+    base = run.text
+    if document.text != base:
+        base = document.text
+        rechecked = await recheck(app, run, document.path, base, outcome)
+        if rechecked is None or rechecked.new_text is None:
+            app.tell(
+                f"{run.kernel} was edited during the run, and the result no longer fits its "
+                "text. Nothing was applied.",
+                lsp.MessageType.Warning,
+            )
+            return
+        outcome = rechecked
+    assert outcome.new_text is not None
     answers = [APPLY, SHOW, DISMISS]
-    while True:
-        answer = await app.ask(summary(run, outcome) + note, answers)
-        if answer != SHOW:
-            break
-        await show_diff(app, run, base, new_text)
+    while (answer := await app.ask(summary(run, outcome), answers)) == SHOW:
+        await show_diff(app, run, base, outcome.new_text)
         answers = [APPLY, DISMISS]
     if answer == APPLY:
-        await apply(app, run, outcome, base, new_text)
+        await apply(app, run, outcome, base, outcome.new_text)
+
+
+async def recheck(app: App, run: Run, path: Path, base: str, outcome: Outcome) -> Outcome | None:
+    """The result for the edited text, verified again; None if it no longer holds."""
+    details = {"report": outcome.report}
+    request = Request(str(path), base, run.kernel, dict(app.configuration.workbench), details)
+    try:
+        found: Outcome = await app.jobs.run_child("recheck", request, lambda *_: None)
+    except JobError:
+        return None
+    return found if found.problem is None else None
 
 
 def no_improvement(run: Run, outcome: Outcome) -> str:
@@ -105,65 +126,6 @@ def summary(run: Run, outcome: Outcome) -> str:
         against = "the original kernel" if reference == "baseline" else "the reference"
         text += f" Outputs verified against {against}."
     return text + "".join(f" {note[0].upper()}{note[1:]}." for note in outcome.notes if note)
-
-
-async def fit_to_document(app: App, run: Run, new_text: str) -> tuple[str, str, str] | None:
-    """The text that the result replaces, the result, and a remark; None if it no longer fits."""
-    document = app.documents.get(run.uri)
-    if document is None:
-        app.tell(f"{run.kernel}: its file was closed; nothing was applied.")
-        return None
-    if document.text == run.text:
-        return run.text, new_text, ""
-    base = document.text
-    moved = transplant(run.text, new_text, base)
-    if moved is not None and await _verified(app, run, document.path, base, moved):
-        return base, moved, " The file was edited meanwhile; the result was verified again on it."
-    app.tell(
-        f"{run.kernel} was edited during the run, and the result no longer fits its text. "
-        "Nothing was applied.",
-        lsp.MessageType.Warning,
-    )
-    return None
-
-
-def transplant(old: str, new: str, current: str) -> str | None:
-    """Apply the change from ``old`` to ``new`` to a text that was edited elsewhere.
-
-    None where both touched the same lines, or lines next to each other.
-    """
-    ours = _changes(old, new)
-    theirs = _changes(old, current)
-    for i, j, _ in ours:
-        for k, m, _ in theirs:
-            if i <= m and k <= j:
-                return None
-    lines = old.splitlines(keepends=True)
-    for start, end, replacement in sorted((*ours, *theirs), key=lambda c: c[0], reverse=True):
-        lines[start:end] = replacement
-    return "".join(lines)
-
-
-def _changes(old: str, new: str) -> list[tuple[int, int, list[str]]]:
-    before, after = old.splitlines(keepends=True), new.splitlines(keepends=True)
-    matcher = difflib.SequenceMatcher(a=before, b=after, autojunk=False)
-    return [(i, j, after[k:m]) for kind, i, j, k, m in matcher.get_opcodes() if kind != "equal"]
-
-
-async def _verified(app: App, run: Run, path: Path, base: str, text: str) -> bool:
-    """Whether the moved result still computes what the current text does."""
-    request = Request(
-        str(path),
-        text,
-        run.kernel,
-        dict(app.configuration.workbench),
-        details={"baseline": base},
-    )
-    try:
-        outcome: Outcome = await app.jobs.run_child("verify", request, lambda *_: None)
-    except JobError:
-        return False
-    return outcome.correct is True
 
 
 async def apply(app: App, run: Run, outcome: Outcome, base: str, new_text: str) -> None:
