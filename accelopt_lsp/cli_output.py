@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 def console() -> Console:
     """Where results go. Wide enough for tables when the output is no terminal."""
-    return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+    return Console(highlight=False, width=None if sys.stdout.isatty() else 140)
 
 
 def error_console() -> Console:
-    return Console(stderr=True, highlight=False)
+    return Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 @contextmanager
@@ -160,10 +160,12 @@ def _show_lines(out: Console, profile: Profile, source: str) -> None:
     if not profile.lines:
         return
     text = source.splitlines()
-    table = Table(box=None, pad_edge=False, title="dearest lines", title_justify="left")
+    table = Table(
+        box=None, pad_edge=False, title="dearest lines", title_justify="left", expand=True
+    )
     for heading in ("line", "engine", "runs", "busy", "critical"):
-        table.add_column(heading, justify="right")
-    table.add_column("source", overflow="ellipsis", no_wrap=True, max_width=72)
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("source", overflow="ellipsis", no_wrap=True, ratio=1)
     for row in profile.lines[:8]:
         code = text[row.line - 1].strip() if 0 < row.line <= len(text) else ""
         table.add_row(
