@@ -11,10 +11,12 @@ from accelopt_lsp.analysis.affine import Affine, Undecided
 from accelopt_lsp.analysis.machine import Machine
 from accelopt_lsp.analysis.methods import make_range
 from accelopt_lsp.analysis.references import attribute_of
+from accelopt_lsp.analysis.sequences import enumerated, items_of, reversed_items, zipped
 from accelopt_lsp.analysis.values import (
     Blocks,
     Grid,
     HostArray,
+    Iteration,
     ListValue,
     Method,
     ParDim,
@@ -139,6 +141,8 @@ def _len(m: Machine, args: list[Value], kwargs: dict[str, Value]) -> Value:
         return len(value.axes)
     if isinstance(value, Range):
         return value.length()
+    if isinstance(value, Iteration):
+        return value.length
     return value if isinstance(value, Unknown) else Unknown("len() of this value")
 
 
@@ -146,23 +150,6 @@ def _range(m: Machine, args: list[Value], kwargs: dict[str, Value]) -> Value:
     given: list[Value] = [None, None, None]
     given[: len(args[:3])] = args[:3]
     return make_range(given, "range")
-
-
-def items_of(value: Value) -> list[Value] | None:
-    """Elements of a sequence of known length, or None."""
-    if isinstance(value, tuple):
-        return list(value)
-    if isinstance(value, ListValue) and flat_length(value.items) == len(value.items):
-        return list(value.items)
-    if isinstance(value, dict):
-        return list(value)
-    if isinstance(value, Grid):
-        return list(value.axes)
-    if isinstance(value, Range) and isinstance(value.start, int):
-        count = value.length()
-        if count <= 10_000:
-            return [value.start + value.step * i for i in range(count)]
-    return None
 
 
 def _sequence(m: Machine, value: Value) -> list[Value]:
@@ -242,18 +229,18 @@ def _print(m: Machine, args: list[Value], kwargs: dict[str, Value]) -> Value:
 
 
 def _zip(m: Machine, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    return tuple(tuple(row) for row in zip(*(_sequence(m, a) for a in args), strict=False))
+    return zipped(args)
 
 
 def _enumerate(m: Machine, args: list[Value], kwargs: dict[str, Value]) -> Value:
     start = kwargs.get("start", args[1] if len(args) > 1 else 0)
     if not isinstance(start, int):
         raise Undecided("enumerate() from an unknown start")
-    return tuple((start + i, item) for i, item in enumerate(_sequence(m, args[0])))
+    return enumerated(args[0], start)
 
 
 def _reversed(m: Machine, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    return tuple(reversed(_sequence(m, args[0])))
+    return reversed_items(args[0])
 
 
 def _sorted(m: Machine, args: list[Value], kwargs: dict[str, Value]) -> Value:

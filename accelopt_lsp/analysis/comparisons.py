@@ -8,6 +8,7 @@ import operator
 from accelopt_lsp.analysis import affine
 from accelopt_lsp.analysis.affine import Affine, Undecided
 from accelopt_lsp.analysis.expressions import hashable, plain
+from accelopt_lsp.analysis.grids import combine
 from accelopt_lsp.analysis.machine import Machine, evaluates
 from accelopt_lsp.analysis.references import same_kind
 from accelopt_lsp.analysis.tensors import tensor_binary
@@ -18,7 +19,6 @@ from accelopt_lsp.analysis.values import (
     Unknown,
     Value,
     View,
-    combine,
 )
 
 _COMPARE = {

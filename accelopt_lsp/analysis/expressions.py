@@ -9,6 +9,7 @@ from typing import Any
 
 from accelopt_lsp.analysis import affine
 from accelopt_lsp.analysis.affine import Affine, Undecided
+from accelopt_lsp.analysis.grids import combine, scaled
 from accelopt_lsp.analysis.machine import Machine, evaluates
 from accelopt_lsp.analysis.references import attribute_of, same_kind
 from accelopt_lsp.analysis.tensors import subscript_value, tensor_binary, tensor_unary
@@ -23,9 +24,7 @@ from accelopt_lsp.analysis.values import (
     Unknown,
     Value,
     View,
-    combine,
     flat_length,
-    scaled,
 )
 
 Number = int | float

@@ -14,8 +14,6 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
-from attrs import frozen
-
 from accelopt_lsp.analysis.affine import (
     Affine,
     Linear,
@@ -27,7 +25,6 @@ from accelopt_lsp.analysis.affine import (
     subtract,
     symbol,
 )
-from accelopt_lsp.analysis.builtins import items_of
 from accelopt_lsp.analysis.carried import assigned_names, carried_names
 from accelopt_lsp.analysis.expressions import truth
 from accelopt_lsp.analysis.machine import (
@@ -42,17 +39,16 @@ from accelopt_lsp.analysis.machine import (
     executes,
 )
 from accelopt_lsp.analysis.scope import Scope
+from accelopt_lsp.analysis.sequences import iteration_of
 from accelopt_lsp.analysis.statements import bind, forget
 from accelopt_lsp.analysis.values import (
     IndexArray,
+    Iteration,
     ListValue,
-    Range,
     Repeat,
     Unknown,
     Value,
     View,
-    flat_length,
-    list_item,
     replace_var,
     type_signature,
 )
@@ -60,34 +56,10 @@ from accelopt_lsp.analysis.values import (
 MAX_WHILE = 10_000
 
 
-@frozen(slots=True, eq=False)
-class Iteration:
-    """What a loop runs over: how many items, and each of them by its number."""
-
-    length: int
-    item: Callable[[Linear], Value]
-    symbolic: bool = True
-
-
-def iteration_of(m: Machine, value: Value) -> Iteration | None:
-    """How to loop over a value, or None if that is not known."""
-    if isinstance(value, Range):
-        start, step = value.start, value.step
-        return Iteration(value.length(), lambda i: add(start, scale(i, step)))
-    if isinstance(value, ListValue):
-        items = list(value.items)
-        runs = any(isinstance(i, Repeat) for i in items)
-        return Iteration(flat_length(items), lambda i: list_item(items, i), runs)
-    known = items_of(value)
-    if known is not None:
-        return Iteration(len(known), lambda i: list_item(known, i), False)
-    return None
-
-
 @executes(ast.For, ast.AsyncFor)
 def _for(m: Machine, node: ast.For) -> Signal | None:
     value = m.eval(node.iter)
-    found = iteration_of(m, value) if not isinstance(value, Unknown) else None
+    found = iteration_of(value) if not isinstance(value, Unknown) else None
     if found is None:
         reason = value.reason if isinstance(value, Unknown) else "the loop's items are not known"
         m.unknown(f"the loop is not counted: {reason}", node.lineno)
@@ -397,7 +369,7 @@ def _generate(
         return
     first, *rest = generators
     value = m.eval(first.iter)
-    found = iteration_of(m, value) if not isinstance(value, Unknown) else None
+    found = iteration_of(value) if not isinstance(value, Unknown) else None
     if found is None:
         raise Undecided("a comprehension over something unknown")
 

@@ -23,6 +23,7 @@ from accelopt_lsp.analysis.values import (
     ClassValue,
     Function,
     HostArray,
+    Iteration,
     ListValue,
     Ref,
     Unknown,
@@ -186,7 +187,7 @@ def _run_programs(
         finally:
             machine.program.pop()
 
-    over = loops.Iteration(count, lambda index: index)
+    over = Iteration(count, lambda index: index)
     place = ast.For(target, target, [], [], lineno=kernel.line, col_offset=0)
     loops.Loop(machine, place, target, over, body, visible=False).run()
 

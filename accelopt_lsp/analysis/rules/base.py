@@ -30,8 +30,9 @@ class Context:
 
     @property
     def latency_ns(self) -> float:
-        """Estimated time that the slowest engine needs; also where some work was not counted."""
-        return max(self.workload.issued.engine_ns.values(), default=0.0)
+        """Estimated time of what was counted, the launch included."""
+        longest = max(self.workload.issued.engine_ns.values(), default=0.0)
+        return longest + self.machine.target["launch_ns"]
 
     def related(self, line: int, message: str) -> Related:
         return Related(self.document.line_span(line), message)

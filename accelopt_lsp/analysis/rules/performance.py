@@ -58,7 +58,7 @@ class RepeatedLoad(Rule):
         whole = context.latency_ns
         for records in _by_call(context.machine.records):
             factor = reload_factor(records)
-            if factor is None or factor < 1.5 or not whole:
+            if factor is None or factor < 1.5:
                 continue
             issued = count_issued(issues_of(records), context.machine.target)
             saved = issued.engine_ns.get(Engine.DMA.value, 0.0) * (1 - 1 / factor)
@@ -135,8 +135,6 @@ class SmallTransfer(Rule):
 
     def check(self, context: Context) -> Iterator[Diagnostic]:
         whole = context.latency_ns
-        if not whole:
-            return
         for records in _by_call(context.machine.records):
             small = [
                 issue.work.dma.descriptor_bytes
@@ -148,14 +146,14 @@ class SmallTransfer(Rule):
                 continue
             issued = count_issued(issues_of(records), context.machine.target)
             share = issued.engine_ns.get(Engine.DMA.value, 0.0) / whole
-            if share < 0.01:
+            if share < 0.05:
                 continue
             pieces = issued.dma_descriptors
             text = (
                 f"this transfer splits into {pieces} pieces of {bytes_text(min(small))}; "
                 "pieces below 512 B waste DMA time"
             )
-            severity = Severity.INFORMATION if share >= 0.05 else Severity.HINT
+            severity = Severity.INFORMATION if share >= 0.1 else Severity.HINT
             yield self.diagnostic(context, records[0].node, text, severity=severity)
 
 
@@ -181,8 +179,6 @@ class FewPartitions(Rule):
 
     def check(self, context: Context) -> Iterator[Diagnostic]:
         whole = context.latency_ns
-        if not whole:
-            return
         for records in _by_call(context.machine.records):
             issues = [
                 (issue, times)

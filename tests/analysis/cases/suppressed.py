@@ -1,0 +1,14 @@
+import nki
+import nki.isa as nisa
+import nki.language as nl
+
+
+# accelopt: x=f32[256,512]
+@nki.jit
+def kernel(x):
+    out = nl.ndarray((256, 512), dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.ndarray((256, 512), dtype=x.dtype, buffer=nl.sbuf)  # accelopt: ignore[R023]
+    nisa.dma_copy(dst=tile, src=x)  # accelopt: ignore
+    nisa.dma_copy(dst=out, src=tile)  # accelopt: ignore[P10]
+    # expect-above: R023
+    return out
