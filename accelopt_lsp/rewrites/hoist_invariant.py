@@ -220,7 +220,5 @@ class _InvariantMover(Mover):
         tile = self.hoist.tile.name
         allowed = {tile} if self.hoist.allocation is not None else set()
         for value in values:
-            require(
-                self.speller.all_in_scope(value, allowed), "a name in it is bound in the loop"
-            )
+            require(self.speller.all_in_scope(value, allowed), "a name in it is bound in the loop")
         return []

@@ -50,25 +50,26 @@ def context_of(text: str, path: Path | None = None) -> RewriteContext:
     return RewriteContext.from_text(text, name, arguments)
 
 
-_SMALLER = (
-    ("2048,2048", "512,1024"),
-    ("4096,2048", "256,512"),
-    ("4096,3072", "256,1536"),
-    ("4096,1024", "256,512"),
-    ("4096,64", "256,64"),
-    ("f32[2048]", "f32[512]"),
-)
+_SMALL = {
+    "matmul": {"lhsT": "512,512", "rhs": "512,1024"},
+    "rmsnorm": {"x": "256,512", "gamma": "512"},
+    "rotary": {"q": "256,512", "cos": "256,64", "sin": "256,64"},
+    "silu_gate": {"gate": "256,1536", "up": "256,1536"},
+    "softmax": {"x": "256,512"},
+}
 
 
-def small(text: str) -> str:
+def small(path: Path) -> str:
     """An example with a directive that is small enough to compute often."""
-    lines = text.splitlines(keepends=True)
-    for number, line in enumerate(lines):
-        if line.startswith("# accelopt:"):
-            for large, little in _SMALLER:
-                line = line.replace(large, little)
-            lines[number] = line.replace("lhsT=bf16[512,1024]", "lhsT=bf16[512,512]")
-    return "".join(lines)
+    sizes = _SMALL[path.stem]
+
+    def resized(found: re.Match[str]) -> str:
+        return f"{found[1]}={found[2]}[{sizes[found[1]]}]"
+
+    return "".join(
+        re.sub(r"(\w+)=(\w+)\[[\d,]+\]", resized, line) if "accelopt:" in line else line
+        for line in path.read_text(encoding="utf-8").splitlines(keepends=True)
+    )
 
 
 def all_kernels() -> Iterator[tuple[str, str]]:
@@ -76,4 +77,4 @@ def all_kernels() -> Iterator[tuple[str, str]]:
     for path in case_files():
         yield title(path), path.read_text(encoding="utf-8")
     for path in example_files():
-        yield f"examples/{title(path)}", small(path.read_text(encoding="utf-8"))
+        yield f"examples/{title(path)}", small(path)

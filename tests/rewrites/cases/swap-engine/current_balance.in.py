@@ -1,4 +1,4 @@
-# apply: {"engine": "gpsimd", "line": 20}
+# apply: {"engine": "gpsimd"}
 import nki
 import nki.isa as nisa
 import nki.language as nl
