@@ -188,16 +188,18 @@ class KernelRunner:
 @contextmanager
 def hidden_package() -> Iterator[None]:
     """Keep kernel code from importing the simulator's own modules while it runs."""
-    taken = {n: m for n, m in sys.modules.items() if n.partition(".")[0] == PACKAGE}
+    before = dict(sys.modules)
     finder = hook.install()
-    for name in taken:
-        del sys.modules[name]
+    for name in before:
+        if name.partition(".")[0] == PACKAGE:
+            del sys.modules[name]
     finder.closed = PACKAGE
     try:
         yield
     finally:
         finder.closed = ""
-        sys.modules.update(taken)
+        # Also what kernel code may have deleted.
+        sys.modules.update(before)
 
 
 def load(task: KernelTask, code: CodeType) -> ModuleType:
@@ -340,7 +342,7 @@ def failure_of(error: BaseException, sources: Sources) -> Failure:
             message = "the kernel needs more memory than it may use"
         case RecursionError():
             message = "RecursionError: the kernel calls itself without end"
-        case SyntaxError() if error.filename in (sources.main, None):
+        case SyntaxError() if error.filename in (sources.main, None, "<unknown>"):
             kind, message = FailureKind.SYNTAX, f"syntax error: {error.msg}"
             line, column = error.lineno, error.offset
         case ImportError() if _names_nki(error):
