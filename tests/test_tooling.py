@@ -18,7 +18,7 @@ MACHINE_PATH = re.compile(r"(?<![\w.])/(?:wo" + r"rk|ro" + r"ot|home/[a-z]+)/|\.
 REGISTRY_HOST = re.compile(
     "|".join(["registry.npm" + "js", "pypi" + r"\.org", "files.python" + "hosted", "yarn" + "pkg"])
 )
-UNFINISHED = re.compile("|".join(["TO" + "DO", "FIX" + "ME", "X" + "XX"]))
+UNFINISHED = re.compile(r"\b(?:" + "|".join(["TO" + "DO", "FIX" + "ME", "X" + "XX"]) + r")\b")
 SOURCE = {".py", ".ts", ".mjs", ".sh"}
 
 

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { Editor } from './editor.mjs';
 
-const FILE = 'scale_rows.py';
+const FILE = 'weigh.py';
 const READY = '.statusbar-item[aria-label*="AccelOpt: ready"]';
 /** Processes that exist only while a job runs. */
 const JOB = /accelopt_lsp\.(server\.job_process|profiler\.simulator\.child)/;
@@ -84,7 +84,7 @@ async function analysis() {
 
 /** Put the cursor into the kernel, whose name is on a line of its own. */
 async function intoKernel() {
-  await vscode.lines.filter({ hasText: 'def scale_rows' }).first().click();
+  await vscode.lines.filter({ hasText: 'def weigh' }).first().click();
 }
 
 async function cancel() {
