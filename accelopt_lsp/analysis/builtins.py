@@ -171,7 +171,7 @@ def _to_tuple(m: Machine, args: list[Value], kwargs: dict[str, Value]) -> Value:
 
 def _dict(m: Machine, args: list[Value], kwargs: dict[str, Value]) -> Value:
     base = dict(args[0]) if args and isinstance(args[0], dict) else {}
-    return {**base, **kwargs}
+    return m.new_dict({**base, **kwargs})
 
 
 def _sum(m: Machine, args: list[Value], kwargs: dict[str, Value]) -> Value:

@@ -12,6 +12,7 @@ from accelopt_lsp.analysis.affine import Affine, Undecided
 from accelopt_lsp.analysis.grids import combine, scaled
 from accelopt_lsp.analysis.machine import Machine, evaluates
 from accelopt_lsp.analysis.references import attribute_of, same_kind
+from accelopt_lsp.analysis.sequences import mutable_item
 from accelopt_lsp.analysis.tensors import subscript_value, tensor_binary, tensor_unary
 from accelopt_lsp.analysis.values import (
     Function,
@@ -37,10 +38,18 @@ def _constant(m: Machine, node: ast.Constant) -> Value:
 
 @evaluates(ast.Name)
 def _name(m: Machine, node: ast.Name) -> Value:
+    value = name_value(m, node.id)
+    if isinstance(value, ListValue):
+        m.used_lists.append(value)
+    return value
+
+
+def name_value(m: Machine, name: str) -> Value:
+    """What a name stands for."""
     try:
-        return m.scope.lookup(node.id)
+        return m.scope.lookup(name)
     except KeyError:
-        return free_name(m, node.id)
+        return free_name(m, name)
 
 
 def free_name(m: Machine, name: str) -> Value:
@@ -61,7 +70,16 @@ BUILTIN_NAMES = frozenset(
 
 @evaluates(ast.Attribute)
 def _attribute(m: Machine, node: ast.Attribute) -> Value:
-    return attribute_of(m, m.eval(node.value), node.attr)
+    if node.attr in ("append", "extend"):
+        # Adding to a list is no use of what it holds.
+        if isinstance(node.value, ast.Name):
+            return attribute_of(m, name_value(m, node.value.id), node.attr)
+        if isinstance(node.value, ast.Subscript):
+            return attribute_of(m, mutable_item(m, node.value), node.attr)
+    value = attribute_of(m, m.eval(node.value), node.attr)
+    if isinstance(value, ListValue):
+        m.used_lists.append(value)
+    return value
 
 
 @evaluates(ast.Tuple)
@@ -101,7 +119,7 @@ def _dict(m: Machine, node: ast.Dict) -> Value:
             result.update(other)
         else:
             result[hashable(m.eval(key))] = m.eval(value)
-    return result
+    return m.new_dict(result)
 
 
 def hashable(value: Value) -> Any:

@@ -22,6 +22,7 @@ from accelopt_lsp.analysis.affine import (
     Var,
     add,
     scale,
+    split,
     subtract,
     symbol,
 )
@@ -222,7 +223,7 @@ class Loop:
     ) -> Signal | None:
         m = self.m
         var = self._var = Var(self.name, low, high, self.line, 0, opaque)
-        appended = len(m.appended)
+        appended, used = len(m.appended), len(m.used_lists)
         depth = len(m.loops)
         m.loops.append(var)
         try:
@@ -237,9 +238,17 @@ class Loop:
         finally:
             del m.loops[depth:]
         if var.trips > 1:
+            self._check_lists(var, appended, used, depth)
             self._wrap_lists(var, appended, depth)
             self._last_values(var)
         return signal
+
+    def _check_lists(self, var: Var, appended: int, used: int, depth: int) -> None:
+        """A list that grows in the loop and is used there differs between iterations."""
+        m = self.m
+        grown = {id(items) for items, _ in m.appended[appended:] if items.depth <= depth}
+        if grown and any(id(items) in grown for items in m.used_lists[used:]):
+            raise split(((var, 1),), "a list that grows in a loop and is used there")
 
     def _wrap_lists(self, var: Var, since: int, depth: int) -> None:
         """Items appended during a visit stand for one run of items per iteration."""
@@ -348,7 +357,7 @@ def _dict_comprehension(m: Machine, node: ast.DictComp) -> Value:
         m.journal.set_item(result, key, m.eval(node.value))
 
     _comprehend(m, node.generators, add_item)
-    return result
+    return m.new_dict(result)
 
 
 def _comprehend(

@@ -15,7 +15,7 @@ from typing import Any
 
 from attrs import define, field, frozen
 
-from accelopt_lsp.analysis.affine import Undecided, Var
+from accelopt_lsp.analysis.affine import Undecided, Var, split
 from accelopt_lsp.analysis.names import Aliases
 from accelopt_lsp.analysis.scope import Journal, Scope
 from accelopt_lsp.analysis.syntax import Document
@@ -142,6 +142,8 @@ class Machine:
     unknowns: list[tuple[int, str]] = field(factory=list)
     unsupported: list[tuple[int, str, int]] = field(factory=list)
     appended: list[tuple[Any, int]] = field(factory=list)
+    used_lists: list[Any] = field(factory=list)
+    dict_depths: list[tuple[dict[Any, Any], int]] = field(factory=list)
     fresh: dict[int, int] = field(factory=dict)
     outputs: list[View] = field(factory=list)
     program: list[Any] = field(factory=list)
@@ -184,7 +186,11 @@ class Machine:
             if handler is None:
                 self.unknown(f"{type(node).__name__} statements are not analyzed")
                 continue
-            signal: Signal | None = handler(self, node)
+            try:
+                signal: Signal | None = handler(self, node)
+            except Undecided as why:
+                self.unknown(str(why), node.lineno)
+                continue
             if signal is not None:
                 return signal
         return None
@@ -239,6 +245,25 @@ class Machine:
             self.storages.append(storage)
         return storage
 
+    def new_dict(self, items: dict[Any, Value]) -> dict[Any, Value]:
+        """Remember at which loop depth a dictionary was created."""
+        self.dict_depths.append((items, len(self.loops)))
+        return items
+
+    def depth_of(self, owner: dict[Any, Value]) -> int:
+        """Number of loops that were open when a dictionary was created."""
+        return next((d for known, d in reversed(self.dict_depths) if known is owner), 0)
+
+    def alone(self, depth: int) -> None:
+        """Ask that the loops opened since ``depth`` are visited one iteration at a time.
+
+        Raises:
+            NeedSplit, Undecided: some of them is not.
+        """
+        terms = tuple((v, 1) for v in self.loops[depth:] if v.trips > 1)
+        if terms:
+            raise split(terms, "something that a loop changes from iteration to iteration")
+
     def touch(self, view: View, *, written: bool) -> None:
         """Note an access, for lifetimes and reload factors."""
         self.sequence += 1
@@ -257,6 +282,7 @@ class Machine:
             len(self.unknowns),
             len(self.unsupported),
             len(self.appended),
+            len(self.used_lists),
             len(self.outputs),
         )
 
@@ -272,6 +298,7 @@ class Machine:
             self.unknowns,
             self.unsupported,
             self.appended,
+            self.used_lists,
             self.outputs,
         )
         for log, length in zip(logs, mark[1:], strict=True):

@@ -27,6 +27,7 @@ from accelopt_lsp.analysis.values import (
     Value,
     View,
     flat_length,
+    type_signature,
 )
 from accelopt_lsp.nki.dialects import Api, BindError, Dialect, Role
 from accelopt_lsp.nki.lowering import lower
@@ -292,7 +293,7 @@ def _list_method(m: Machine, owner: ListValue, name: str, args: list[Value]) -> 
         m.journal.replace(owner.items, [*owner.items, *items])
         return None
     if name in ("pop", "insert", "clear", "remove", "reverse", "sort"):
-        alone(m, owner.depth)
+        m.alone(owner.depth)
         if name == "pop" and flat_length(owner.items) == len(owner.items):
             index = args[0] if args else -1
             if isinstance(index, int) and -len(owner.items) <= index < len(owner.items):
@@ -309,17 +310,6 @@ def _list_method(m: Machine, owner: ListValue, name: str, args: list[Value]) -> 
     return Unknown(f"list.{name} is not analyzed")
 
 
-def alone(m: Machine, depth: int) -> None:
-    """Ask that the loops opened since ``depth`` are visited one iteration at a time.
-
-    Raises:
-        NeedSplit, Undecided: some of them is not.
-    """
-    terms = tuple((v, 1) for v in m.loops[depth:] if v.trips > 1)
-    if terms:
-        raise affine.split(terms, "a list or dictionary that changes in a loop")
-
-
 def _dict_method(m: Machine, owner: dict[Any, Value], name: str, args: list[Value]) -> Value:
     from accelopt_lsp.analysis.expressions import hashable
 
@@ -333,9 +323,18 @@ def _dict_method(m: Machine, owner: dict[Any, Value], name: str, args: list[Valu
         return tuple(owner.items())
     if name == "update" and args and isinstance(args[0], dict):
         for key, value in args[0].items():
-            m.journal.set_item(owner, key, value)
+            set_entry(m, owner, m.depth_of(owner), key, value)
         return None
     return Unknown(f"dict.{name} is not analyzed")
+
+
+def set_entry(
+    m: Machine, table: dict[Any, Value], depth: int, key: Any, value: Value
+) -> None:
+    """``table[key] = value``; if that changes what other iterations see, they part ways."""
+    if key not in table or type_signature(table[key]) != type_signature(value):
+        m.alone(depth)
+    m.journal.set_item(table, key, value)
 
 
 def _string_method(owner: str, name: str, args: list[Value]) -> Value:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from accelopt_lsp.analysis.affine import Undecided, add, scale
+import ast
+from itertools import chain
+
+from accelopt_lsp.analysis.affine import Affine, Undecided, add, bounds, scale
+from accelopt_lsp.analysis.machine import Machine
 from accelopt_lsp.analysis.values import (
     Grid,
     Iteration,
@@ -12,6 +16,7 @@ from accelopt_lsp.analysis.values import (
     Value,
     flat_length,
     list_item,
+    replace_var,
 )
 
 MAX_ITEMS = 10_000
@@ -76,3 +81,43 @@ def reversed_items(value: Value) -> Iteration:
     over = required(value)
     last = over.length - 1
     return Iteration(over.length, lambda i: over.item(add(scale(i, -1), last)), over.symbolic)
+
+
+def _one_by_one(items: tuple[Value, ...] | list[Value]) -> list[Value]:
+    """Items with every run written out."""
+    found: list[Value] = []
+    for item in items:
+        if not isinstance(item, Repeat):
+            found.append(item)
+            continue
+        rounds = range(item.low, item.high)
+        each = (replace_var(i, item.var, n) for n in rounds for i in item.items)
+        found.extend(chain(_one_by_one(list(each))))
+    return found
+
+
+def mutable_item(m: Machine, node: ast.Subscript) -> Value:
+    """``rows[k]`` where it is about to change: a list in a list must be itself, not a likeness.
+
+    Raises:
+        NeedSplit, Undecided: which one it is depends on the iteration, or is not known.
+    """
+    if isinstance(node.value, ast.Subscript):
+        owner = mutable_item(m, node.value)
+    else:
+        owner = m.eval(node.value)
+    if not isinstance(owner, ListValue):
+        return m.eval(node)
+    runs = [i for i in owner.items if isinstance(i, Repeat)]
+    if any(isinstance(i, ListValue | dict | Repeat) for run in runs for i in run.items):
+        if flat_length(owner.items) > MAX_ITEMS:
+            raise Undecided("a long list of lists that changes")
+        m.journal.replace(owner.items, _one_by_one(owner.items))
+    index = m.eval(node.slice)
+    if not isinstance(index, int | Affine):
+        return m.eval(node)
+    length = flat_length(owner.items)
+    low, high = bounds(index)
+    if low < -length or high >= length:
+        raise Undecided(f"index {index} leaves a list of {length} elements")
+    return list_item(owner.items, index)

@@ -27,7 +27,8 @@ from accelopt_lsp.analysis.machine import (
     Signal,
     executes,
 )
-from accelopt_lsp.analysis.methods import alone
+from accelopt_lsp.analysis.methods import set_entry
+from accelopt_lsp.analysis.sequences import mutable_item
 from accelopt_lsp.analysis.tensors import index_parts, select, select_block
 from accelopt_lsp.analysis.values import (
     Blocks,
@@ -43,6 +44,7 @@ from accelopt_lsp.analysis.values import (
     find_unknown,
     flat_length,
     list_item,
+    type_signature,
 )
 from accelopt_lsp.nki.dialects import Dialect
 from accelopt_lsp.nki.lowering import RESULT
@@ -88,6 +90,8 @@ def _annotated(m: Machine, node: ast.AnnAssign) -> Signal | None:
 def bind(m: Machine, target: ast.expr, value: Value, source: ast.expr | None = None) -> None:
     """``target = value``."""
     if isinstance(target, ast.Name):
+        if target.id in m.scope.outer_names:
+            _assign_outer(m, target.id, value)
         m.scope.assign(target.id, renamed(target.id, value))
     elif isinstance(target, ast.Tuple | ast.List):
         _unpack(m, target, value)
@@ -96,9 +100,19 @@ def bind(m: Machine, target: ast.expr, value: Value, source: ast.expr | None = N
     elif isinstance(target, ast.Attribute):
         owner = m.eval(target.value)
         if isinstance(owner, Instance):
-            m.journal.set_item(owner.fields, target.attr, value)
+            set_entry(m, owner.fields, owner.depth, target.attr, value)
     elif isinstance(target, ast.Starred):
         bind(m, target.value, value)
+
+
+def _assign_outer(m: Machine, name: str, value: Value) -> None:
+    """A ``nonlocal`` name: loops that call this function see it change."""
+    try:
+        before = m.scope.lookup(name)
+    except KeyError:
+        before = None
+    if type_signature(before) != type_signature(value):
+        m.alone(0)
 
 
 def _unpack(m: Machine, target: ast.Tuple | ast.List, value: Value) -> None:
@@ -140,7 +154,8 @@ def raise_in_kernel(m: Machine, node: ast.AST, message: str) -> None:
 def _assign_item(
     m: Machine, target: ast.Subscript, value: Value, source: ast.expr | None
 ) -> None:
-    owner = m.eval(target.value)
+    inner = target.value
+    owner = mutable_item(m, inner) if isinstance(inner, ast.Subscript) else m.eval(inner)
     if isinstance(owner, View | Blocks):
         try:
             parts = index_parts(m, target.slice)
@@ -159,7 +174,7 @@ def _assign_item(
         from accelopt_lsp.analysis.expressions import hashable
 
         try:
-            m.journal.set_item(owner, hashable(m.eval(target.slice)), value)
+            set_entry(m, owner, m.depth_of(owner), hashable(m.eval(target.slice)), value)
         except Undecided:
             owner.clear()
 
@@ -173,7 +188,7 @@ def _assign_list_item(m: Machine, owner: ListValue, index: Value, value: Value) 
         if whole.low == 0 and whole.high == length:
             m.journal.replace(owner.items, [Repeat(whole, 0, length, (value,))])
             return
-    alone(m, owner.depth)
+    m.alone(owner.depth)
     if isinstance(index, int) and -length <= index < length and length == len(owner.items):
         items = list(owner.items)
         items[index] = value

@@ -90,10 +90,11 @@ class ClassValue:
 
 @define(slots=True, eq=False)
 class Instance:
-    """An object of a class of the file."""
+    """An object of a class of the file; ``depth`` as in :class:`ListValue`."""
 
     cls: ClassValue
     fields: dict[str, Value] = field(factory=dict)
+    depth: int = 0
 
 
 @frozen(slots=True, eq=False)
