@@ -106,12 +106,15 @@ def tensor_engine_ns(work: Work, target: Target) -> float:
 def dma_ns(dma: DmaWork, target: Target) -> float:
     """Time that the transfer's DMA engines need for their share of the descriptors.
 
-    Each descriptor costs a fixed time plus its bytes at the engine's rate. A DMA that
-    transposes moves through the Tensor Engine's rate at best; its pieces are single elements.
+    Each descriptor costs a fixed time, longer when it writes to HBM, plus its bytes at the
+    engine's rate. The pieces of a transfer that transposes are single elements.
     """
     per_engine = ceil(dma.descriptors / dma.engines)
-    small = dma.descriptor_bytes < 512
-    fixed = target["dma_small_descriptor_ns" if small else "dma_descriptor_ns"]
+    fixed = target[
+        "dma_descriptor_ns" if dma.descriptor_bytes >= 512 else "dma_small_descriptor_ns"
+    ]
+    if dma.hbm_write_bytes:
+        fixed = target["dma_store_descriptor_ns"]
     return per_engine * (fixed + dma.descriptor_bytes / target["dma_engine_rate"])
 
 

@@ -122,7 +122,7 @@ def _engine_traffic(op: Op, count: int, traffic: dict[tuple[Buffer, str], float]
     """
     work = op.work
     if op.queue is Queue.TENSOR:
-        repeats = count * (2 if work.passes == 4 else 1)
+        repeats = count * (2 if work.passes == 4 and work.partitions > 1 else 1)
         width = 4 if work.passes == 4 else 2
         inputs = work.elements + _stationary_columns(op)
         traffic[Buffer.SBUF, "read"] += repeats * inputs * width

@@ -2,8 +2,9 @@
 
 A tile's value is numbered by how it came about: the instructions that wrote it and the values
 they read. Two tiles of the same number are the same tile; the second one's instructions vanish
-and its readers read the first. Matrix products, and transposes and broadcasts that a composite
-implies, are always done again.
+and its readers read the first. Matrix products, and transposes that a composite implies, are
+always done again; a partition broadcast is only hoisted out of the innermost loop, merged with
+the execution just before, and only if its row is short.
 
 Source: counters of the measured NKIBench kernels (HBM reads and transpose FLOPs).
 """
@@ -16,6 +17,11 @@ from accelopt_lsp.nki.operands import Buffer
 from accelopt_lsp.profiler.simulator.timeline.liveness import sbuf_bytes
 from accelopt_lsp.profiler.simulator.timeline.stream import Op, Queue, Stream
 from accelopt_lsp.profiler.simulator.trace import Region
+
+
+LONGEST_ROW = 8
+"""A row of more than this part of SBUF is not kept broadcast. Source: the measured
+matmul_add_rmsnorm keeps 8 KiB a partition, mamba broadcasts 28 KiB again every time."""
 
 
 @frozen(slots=True)
@@ -33,7 +39,7 @@ def merge(stream: Stream, capacity: int) -> Merged:
     """
     if not _repeats(stream):
         return Merged(stream, 0)
-    alias = _equal_tiles(stream)
+    alias = _equal_tiles(stream, capacity // LONGEST_ROW)
     kept = _needed(stream, alias)
     while alias and _unmerge_large(stream, alias, kept, capacity):
         kept = _needed(stream, alias)
@@ -75,16 +81,23 @@ def mergeable(op: Op) -> bool:
     """Whether equal executions of this instruction are done once."""
     if op.queue is Queue.STORE or op.issue is None or op.accumulates:
         return False
+    if is_broadcast(op):
+        return True
     if op.name in ("nc_matmul", "nc_transpose"):
         destination = op.issue.operands[0][1]
         return op.work.is_transpose and (destination[0] != "%" or destination == "%result")
     return True
 
 
-def _equal_tiles(stream: Stream) -> dict[int, int]:
+def is_broadcast(op: Op) -> bool:
+    """A product with one row, which spreads a row over partitions."""
+    return op.name == "nc_matmul" and op.work.partitions == 1 and not op.accumulates
+
+
+def _equal_tiles(stream: Stream, longest_row: int) -> dict[int, int]:
     """On-chip storages whose whole history equals that of an earlier one.
 
-    Values are numbers: positive for what can be merged, negative for what is unique.
+    Rows of more than ``longest_row`` bytes are broadcast again every time. Values are numbers: positive for what can be merged, negative for what is unique.
     """
     keys: dict[object, int] = {}
     table = []
@@ -92,6 +105,9 @@ def _equal_tiles(stream: Stream) -> dict[int, int]:
         key = (op.name, op.queue, op.issue.attrs if op.issue else None, op.work)
         kind = keys.setdefault(key, len(keys)) if mergeable(op) else -1
         table.append((kind, op.reads, op.writes))
+    broadcasts = {code for code, op in enumerate(stream.ops) if is_broadcast(op)}
+    moving = {code: stream.ops[code].reads[-1] for code in broadcasts}
+    latest: dict[int, tuple[object, int]] = {}
     value = [-2 - s.id if s.buffer is Buffer.HBM else 0 for s in stream.storages]
     hbm = [s.buffer is Buffer.HBM for s in stream.storages]
     read = bytearray(len(value))
@@ -120,9 +136,18 @@ def _equal_tiles(stream: Stream) -> dict[int, int]:
             if read[storage] or before < 0 or hbm[storage]:
                 unique -= 1
                 value[storage] = unique
-            else:
-                name = (position, before, *region[1:], *token)
-                value[storage] = numbers.setdefault(name, len(numbers) + 1)
+                continue
+            name: object = (position, before, *region[1:], *token)
+            if code in broadcasts:
+                row = stream.storages[regions[moving[code]][0]]
+                if row.partition_bytes > longest_row:
+                    unique -= 1
+                    value[storage] = unique
+                    continue
+                if code not in latest or latest[code][0] != name:
+                    latest[code] = name, len(numbers)
+                name = latest[code]
+            value[storage] = numbers.setdefault(name, len(numbers) + 1)
     first: dict[tuple[int, int, int], int] = {}
     alias: dict[int, int] = {}
     for storage in written:

@@ -15,7 +15,7 @@ from accelopt_lsp.profiler.simulator.timeline.liveness import (
     sbuf_capacity,
 )
 from accelopt_lsp.profiler.simulator.timeline.merging import merge
-from accelopt_lsp.profiler.simulator.timeline.placement import keep_in_psum
+from accelopt_lsp.profiler.simulator.timeline.placement import forward_broadcasts, keep_in_psum
 from accelopt_lsp.profiler.simulator.timeline.policy import POLICIES, Policy
 from accelopt_lsp.profiler.simulator.timeline.scheduler import Times, schedule
 from accelopt_lsp.profiler.simulator.timeline.slots import assign_slots
@@ -85,6 +85,7 @@ def simulate_with(trace: Trace, target: Target, policy: Policy) -> Schedule:
         result = merge(stream, capacity)
         stream, merged = result.stream, result.dropped
     if policy.uses_psum:
+        stream = forward_broadcasts(stream, target)
         keep_in_psum(stream, target)
     lives = lifetimes(stream)
     peak = live_peak(stream, lives, Buffer.SBUF)
