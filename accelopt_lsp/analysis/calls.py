@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from weakref import WeakKeyDictionary
 
 from accelopt_lsp.analysis.builtins import call_builtin, call_math
 from accelopt_lsp.analysis.classes import instantiate, method_of
@@ -170,7 +171,7 @@ def call_function(
         node = function.node
         if isinstance(node, ast.Lambda):
             return m.eval(node.body)
-        if _is_generator(node):
+        if "yield" in m.document.text and _is_generator(node):
             m.unknown(f"{function.name} is a generator")
             return Unknown("generators are not analyzed")
         signal = m.run(node.body)
@@ -180,7 +181,17 @@ def call_function(
         m.depth -= 1
 
 
+_GENERATORS: WeakKeyDictionary[ast.AST, bool] = WeakKeyDictionary()
+
+
 def _is_generator(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    found = _GENERATORS.get(node)
+    if found is None:
+        found = _GENERATORS[node] = _yields(node)
+    return found
+
+
+def _yields(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     stack: list[ast.AST] = list(node.body)
     while stack:
         current = stack.pop()

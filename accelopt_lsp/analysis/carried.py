@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterable
 from weakref import WeakKeyDictionary
 
+from accelopt_lsp.analysis.tree import walk
+
 _CACHE: WeakKeyDictionary[ast.AST, tuple[str, ...]] = WeakKeyDictionary()
 _ASSIGNED: WeakKeyDictionary[ast.AST, tuple[str, ...]] = WeakKeyDictionary()
 
@@ -15,7 +17,7 @@ def carried_names(node: ast.For | ast.AsyncFor) -> tuple[str, ...]:
     found = _CACHE.get(node)
     if found is None:
         exposed: set[str] = set()
-        defined = {n.id for n in ast.walk(node.target) if isinstance(n, ast.Name)}
+        defined = {n.id for n in walk(node.target) if isinstance(n, ast.Name)}
         _block(node.body, defined, exposed)
         assigned = set(_stores(node.body))
         found = _CACHE[node] = tuple(sorted(exposed & assigned))
@@ -26,14 +28,14 @@ def assigned_names(node: ast.For | ast.AsyncFor) -> tuple[str, ...]:
     """Names that a loop binds, its variable included."""
     found = _ASSIGNED.get(node)
     if found is None:
-        targets = {n.id for n in ast.walk(node.target) if isinstance(n, ast.Name)}
+        targets = {n.id for n in walk(node.target) if isinstance(n, ast.Name)}
         found = _ASSIGNED[node] = tuple(sorted(targets | set(_stores(node.body))))
     return found
 
 
 def _stores(body: Iterable[ast.stmt]) -> Iterable[str]:
     for statement in body:
-        for child in ast.walk(statement):
+        for child in walk(statement):
             if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store):
                 yield child.id
 
@@ -41,7 +43,7 @@ def _stores(body: Iterable[ast.stmt]) -> Iterable[str]:
 def _reads(node: ast.AST | None, defined: set[str], exposed: set[str]) -> None:
     if node is None:
         return
-    for child in ast.walk(node):
+    for child in walk(node):
         if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Load):
             if child.id not in defined:
                 exposed.add(child.id)
@@ -50,7 +52,7 @@ def _reads(node: ast.AST | None, defined: set[str], exposed: set[str]) -> None:
 def _targets(nodes: Iterable[ast.AST], defined: set[str], exposed: set[str]) -> None:
     for node in nodes:
         _reads(node, defined, exposed)
-        for child in ast.walk(node):
+        for child in walk(node):
             if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store):
                 defined.add(child.id)
 
@@ -82,7 +84,7 @@ def _statement(node: ast.stmt, defined: set[str], exposed: set[str]) -> None:
         defined |= then & other
     elif isinstance(node, ast.For | ast.AsyncFor):
         _reads(node.iter, defined, exposed)
-        inner = set(defined) | {n.id for n in ast.walk(node.target) if isinstance(n, ast.Name)}
+        inner = set(defined) | {n.id for n in walk(node.target) if isinstance(n, ast.Name)}
         _block(node.body, inner, exposed)
         _block(node.orelse, set(defined), exposed)
     elif isinstance(node, ast.While):
@@ -95,7 +97,7 @@ def _statement(node: ast.stmt, defined: set[str], exposed: set[str]) -> None:
     elif isinstance(node, ast.Try):
         _block(node.body, defined, exposed)
     elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-        own = set(defined) | {a.arg for a in ast.walk(node) if isinstance(a, ast.arg)}
+        own = set(defined) | {a.arg for a in walk(node) if isinstance(a, ast.arg)}
         local = set(_stores(node.body))
         _reads(node, own | local, exposed)
         defined.add(node.name)

@@ -214,6 +214,13 @@ def _covers(codes: frozenset[str], code: str) -> bool:
 
 def find_suppressions(document: Document) -> Suppressions:
     """``# accelopt: ignore[P10]`` on a line, ``# accelopt: ignore-file[P10]`` anywhere."""
+    known: Suppressions | None = document.cache.get("suppressions")
+    if known is None:
+        known = document.cache["suppressions"] = _read_suppressions(document)
+    return known
+
+
+def _read_suppressions(document: Document) -> Suppressions:
     if "accelopt:" not in document.text:
         return Suppressions()
     by_line: dict[int, frozenset[str]] = {}

@@ -293,17 +293,27 @@ def _parameter(document: Document, node: Node, name: Node, kind: str) -> Paramet
     )
 
 
+def _calls_by_name(document: Document) -> dict[str, list[tuple[Node, tuple[Node, ...]]]]:
+    """Calls by the last part of what they call, with the launch grid if there is one."""
+    found: dict[str, list[tuple[Node, tuple[Node, ...]]]] | None = document.cache.get("calls")
+    if found is not None:
+        return found
+    found = document.cache["calls"] = {}
+    for callee in document.captures(_CALLS).get("callee", []):
+        call, name = callee.parent, callee
+        grid: tuple[Node, ...] = ()
+        if callee.type == "subscript":
+            grid = tuple(callee.children_by_field_name("subscript"))
+            name = callee.child_by_field_name("value") or callee
+        if call is not None and name.type == "identifier":
+            found.setdefault(document.node_text(name), []).append((call, grid))
+    return found
+
+
 def call_sites(document: Document, kernel: KernelSource) -> tuple[CallSite, ...]:
     """Calls of a kernel in its own file, with their argument nodes."""
     sites = []
-    for call in document.captures(_CALLS).get("call", []):
-        callee = call.child_by_field_name("function")
-        grid: tuple[Node, ...] = ()
-        if callee is not None and callee.type == "subscript":
-            grid = tuple(callee.children_by_field_name("subscript"))
-            callee = callee.child_by_field_name("value")
-        if callee is None or document.node_text(callee) not in (kernel.name, kernel.qualname):
-            continue
+    for call, grid in _calls_by_name(document).get(kernel.name, ()):
         positional: list[Node] = []
         keywords: dict[str, Node] = {}
         arguments = call.child_by_field_name("arguments")

@@ -42,6 +42,7 @@ from accelopt_lsp.analysis.machine import (
 from accelopt_lsp.analysis.scope import Scope
 from accelopt_lsp.analysis.sequences import iteration_of
 from accelopt_lsp.analysis.statements import bind, forget
+from accelopt_lsp.analysis.tree import walk
 from accelopt_lsp.analysis.values import (
     IndexArray,
     Iteration,
@@ -278,7 +279,7 @@ _UNBOUND = object()
 
 
 def _stored_names(target: ast.expr) -> list[str]:
-    return [n.id for n in ast.walk(target) if isinstance(n, ast.Name)]
+    return [n.id for n in walk(target) if isinstance(n, ast.Name)]
 
 
 def _lookup(scope: Scope, name: str) -> Any:

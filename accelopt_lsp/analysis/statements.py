@@ -30,6 +30,7 @@ from accelopt_lsp.analysis.machine import (
 from accelopt_lsp.analysis.methods import set_entry
 from accelopt_lsp.analysis.sequences import mutable_item
 from accelopt_lsp.analysis.tensors import index_parts, select, select_block
+from accelopt_lsp.analysis.tree import walk
 from accelopt_lsp.analysis.values import (
     Blocks,
     ClassValue,
@@ -306,7 +307,7 @@ def _if(m: Machine, node: ast.If) -> Signal | None:
 def forget(m: Machine, body: list[ast.stmt], reason: str) -> None:
     """Names that a skipped body would have bound are unknown afterwards."""
     for statement in body:
-        for child in ast.walk(statement):
+        for child in walk(statement):
             if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store):
                 m.scope.assign(child.id, Unknown(reason))
 

@@ -189,11 +189,18 @@ class Document:
 
     def captures(self, text: str, node: Node | None = None) -> dict[str, list[Node]]:
         """Nodes that a tree-sitter query captures, by name, in the order of the text."""
+        key = f"captures {text}"
+        if node is None and key in self.cache:
+            known: dict[str, list[Node]] = self.cache[key]
+            return known
         found = QueryCursor(query(text)).captures(node or self.root)
-        return {
+        ordered = {
             name: sorted(nodes, key=lambda n: (n.start_byte, -n.end_byte))
             for name, nodes in found.items()
         }
+        if node is None:
+            self.cache[key] = ordered
+        return ordered
 
     def node_at(self, position: Position) -> Node | None:
         """The smallest named node at a place."""

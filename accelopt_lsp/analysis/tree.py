@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import warnings
+from collections.abc import Iterator
 
 from tree_sitter import Node
 
@@ -99,16 +100,30 @@ def _blank_around(document: Document, lines: list[str], row: int) -> bool:
     return lines != before
 
 
+def walk(node: ast.AST) -> Iterator[ast.AST]:
+    """All nodes below one, itself included; faster than :func:`ast.walk`, in no set order."""
+    stack = [node]
+    while stack:
+        current = stack.pop()
+        yield current
+        for name in current._fields:
+            value = getattr(current, name, None)
+            if isinstance(value, ast.AST):
+                stack.append(value)
+            elif isinstance(value, list):
+                stack.extend([item for item in value if isinstance(item, ast.AST)])
+
+
 def function_node(document: Document, kernel: KernelSource) -> FunctionNode | None:
     """The typed node of a kernel, or None if it does not parse."""
-    for node in ast.walk(module_of(document)):
-        if (
-            isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-            and node.lineno == kernel.line
-            and node.name == kernel.name
-        ):
-            return node
-    return None
+    functions: dict[tuple[int, str], FunctionNode] | None = document.cache.get("functions")
+    if functions is None:
+        functions = document.cache["functions"] = {
+            (node.lineno, node.name): node
+            for node in walk(module_of(document))
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        }
+    return functions.get((kernel.line, kernel.name))
 
 
 def span_of(document: Document, node: ast.AST) -> Span:
