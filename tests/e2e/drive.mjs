@@ -103,34 +103,53 @@ async function cancel() {
   await vscode.clearToasts();
 }
 
-async function optimize() {
+/** Ask for an optimization by the light bulb; returns when its result is shown as a diff. */
+async function propose() {
   const { page, toasts } = vscode;
-  const before = vscode.read(FILE);
   await intoKernel();
   await page.keyboard.press('Control+.');
-  const menu = page.locator('.action-widget .monaco-list-row');
-  await menu.filter({ hasText: 'Optimize kernel' }).first().waitFor();
+  const action = page.locator('.action-widget .monaco-list-row', { hasText: 'Optimize kernel' });
+  await action.first().waitFor();
   await vscode.shot('light-bulb');
-  await menu.filter({ hasText: 'Optimize kernel' }).first().click();
-  const diff = page.locator('.monaco-diff-editor');
+  await action.first().click();
+  const inserted = page.locator('.monaco-diff-editor .line-insert');
   const error = toasts.filter({ has: page.locator('.codicon-error') });
-  await diff.first().or(error.first()).waitFor({ timeout: 180_000 });
+  await inserted.first().or(error.first()).waitFor({ timeout: 180_000 });
   assert.equal(await error.count(), 0, (await error.allInnerTexts()).join('\n'));
+  const offer = toasts.filter({ hasText: 'Discard' });
+  await offer.waitFor();
   await vscode.shot('preview');
-  assert.equal(vscode.read(FILE), before, 'the file changed before the user agreed');
-  await toasts.filter({ hasText: 'Discard' }).getByRole('button', { name: 'Apply' }).click();
-  await diff.first().waitFor({ state: 'detached' });
-  await page.keyboard.press('Control+S');
+  return offer;
+}
+
+async function diffIsGone() {
+  await vscode.page.locator('.monaco-diff-editor').first().waitFor({ state: 'detached' });
+}
+
+async function discard() {
+  const offer = await propose();
+  vscode.log('offered:', JSON.stringify(await offer.innerText()));
+  await offer.getByRole('button', { name: 'Discard' }).click();
+  await diffIsGone();
+  assert.equal(await vscode.page.locator('.tab.dirty').count(), 0, 'Discard changed the text');
+  await vscode.clearToasts();
+}
+
+async function apply() {
+  const before = vscode.read(FILE);
+  const offer = await propose();
+  await offer.getByRole('button', { name: 'Apply' }).click();
+  await diffIsGone();
+  await vscode.page.locator('.tab.dirty').first().waitFor();
+  await vscode.page.keyboard.press('Control+S');
   await until(() => vscode.read(FILE) !== before, 15_000, () => 'Apply changed nothing');
-  const after = vscode.read(FILE);
   await vscode.shot('applied');
-  vscode.log(`optimized: ${before.split('\n').length} lines before, ${after.split('\n').length} after`);
   const profile = verify(FILE);
   assert.equal(profile.correct, true, 'the optimized kernel does not match its reference');
   vscode.log(`verified: ${profile.latency_ms} ms, ${profile.provenance}`);
 }
 
-const scenarios = { missingServer, restricted, analysis, cancel, optimize };
+const scenarios = { missingServer, restricted, analysis, cancel, discard, apply };
 
 async function main() {
   vscode.configure({ 'accelopt.python': '/nowhere/python3' });
