@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from attrs import evolve, field, frozen
 
-from accelopt_lsp.agents.evaluate import Evaluator, OutOfEvaluations
+from accelopt_lsp.agents.evaluate import Evaluator
 from accelopt_lsp.agents.gates import Gates
 from accelopt_lsp.agents.learning import Lessons
 from accelopt_lsp.agents.normalise import fingerprint
@@ -31,8 +31,16 @@ from accelopt_lsp.agents.roles import (
     Roles,
     Verdict,
 )
+from accelopt_lsp.agents.selection import (
+    as_candidate,
+    as_pair,
+    best_of_plans,
+    by_latency,
+    notable,
+    simplest_first,
+)
 from accelopt_lsp.agents.settings import SearchSettings
-from accelopt_lsp.profiler.base import Failure
+from accelopt_lsp.agents.verify import Screen, Verifier
 
 
 @frozen(slots=True)
@@ -87,11 +95,9 @@ class SearchResult:
     notes: tuple[str, ...] = ()
 
 
-__all__ = ["BeamSearch", "SearchEvent", "SearchResult", "SearchSettings"]
+__all__ = ["BeamSearch", "Screen", "SearchEvent", "SearchResult", "SearchSettings"]
 
 Listener = Callable[[SearchEvent], None]
-Screen = Callable[[str], Awaitable[Failure | None]]
-"""Looks at a source before it is run: what cannot compile costs no evaluation."""
 
 
 class BeamSearch:
@@ -123,7 +129,7 @@ class BeamSearch:
         self._settings = settings
         self._lessons = lessons or Lessons()
         self._listener = listener
-        self._screen = screen
+        self._verifier = Verifier(evaluator, gates, settings, screen)
         self._seen: dict[str, str] = {}
         self._tried: dict[str, list[Plan]] = {}
         self._attempts: dict[tuple[int, ...], Attempt] = {}
@@ -279,30 +285,8 @@ class BeamSearch:
         return False
 
     async def _trace(self, attempt: Attempt) -> Attempt:
-        assert attempt.source is not None
         self._tell(attempt.plan.title)
-        rejected = await self._screen(attempt.source) if self._screen is not None else None
-        if rejected is not None:
-            return evolve(
-                attempt, verdict=Verdict.FAILED, failure=rejected, error=_sentence(rejected)
-            )
-        try:
-            outcome = await self._evaluator.evaluate(attempt.source)
-        except OutOfEvaluations:
-            return evolve(attempt, verdict=Verdict.NOT_WRITTEN, source=None, error="not evaluated")
-        if isinstance(outcome, Failure):
-            return evolve(
-                attempt, verdict=Verdict.FAILED, failure=outcome, error=_sentence(outcome)
-            )
-        findings = self._gates.findings(attempt.source, outcome)
-        if findings:
-            return evolve(
-                attempt,
-                verdict=Verdict.REFUSED,
-                profile=outcome,
-                error="; ".join(f.message for f in findings),
-            )
-        return evolve(attempt, verdict=Verdict.TRACED, profile=outcome, error=None)
+        return await self._verifier.trace(attempt)
 
     async def _repair(self, problem: Problem, failed: Sequence[Attempt]) -> list[tuple[int, ...]]:
         """Drafts of the fixer for attempts that have rounds left; gives their orders."""
@@ -333,92 +317,46 @@ class BeamSearch:
     async def _select(self, problem: Problem, beam: Sequence[Candidate]) -> list[Candidate]:
         """The best B of the beam and of each plan's best attempt, all of them verified."""
         while True:
-            contenders: list[Candidate | Attempt] = [*beam, *self._best_of_plans()]
-            ranked = sorted(contenders, key=lambda c: (c.latency_ms or 0.0, c.order))
+            ranked = by_latency([*beam, *best_of_plans(self._current())])
             top = ranked[: self._settings.beam]
             unverified = [a for a in top if isinstance(a, Attempt) and a.verdict is Verdict.TRACED]
             if not unverified:
                 return [c if isinstance(c, Candidate) else self._verified[c.order] for c in top]
             await self._verify(problem, unverified)
 
-    def _best_of_plans(self) -> list[Attempt]:
-        best: dict[tuple[int, ...], Attempt] = {}
-        for attempt in self._ranked():
-            best.setdefault(attempt.order[:3], attempt)
-        return list(best.values())
-
-    def _ranked(self) -> list[Attempt]:
-        """This iteration's attempts that have a latency, fastest first."""
-        usable = [a for a in self._current() if a.latency_ms is not None]
-        return sorted(usable, key=lambda a: (a.latency_ms or 0.0, a.order))
-
     async def _verify(self, problem: Problem, attempts: Sequence[Attempt]) -> None:
         """Compare outputs; what is wrong goes to the fixer if it has rounds left."""
         for attempt in attempts:
             self._tell(f"verifying: {attempt.plan.title}")
-        checked = await _gather(self._check(attempt) for attempt in attempts)
+        checked = await _gather(self._verifier.check(attempt) for attempt in attempts)
         for attempt in checked:
             self._record(attempt)
         wrong = [a for a in checked if a.verdict is not Verdict.VERIFIED]
         await self._settle(problem, await self._repair(problem, wrong))
 
-    async def _check(self, attempt: Attempt) -> Attempt:
-        assert attempt.source is not None
-        try:
-            outcome = await self._evaluator.evaluate(
-                attempt.source, self._settings.verify_seeds, unlimited=True
-            )
-        except OutOfEvaluations:
-            return evolve(attempt, verdict=Verdict.NOT_WRITTEN, error="not evaluated")
-        if isinstance(outcome, Failure):
-            return evolve(
-                attempt, verdict=Verdict.FAILED, failure=outcome, error=_sentence(outcome)
-            )
-        findings = (*self._gates.verified(outcome), *self._gates.findings(attempt.source, outcome))
-        if findings:
-            message = "; ".join(f.message for f in findings)
-            return evolve(attempt, verdict=Verdict.INCORRECT, profile=outcome, error=message)
-        return evolve(attempt, verdict=Verdict.VERIFIED, profile=outcome, error=None)
-
     async def _pairs(self, problem: Problem) -> list[Pair]:
         """Notable speed-ups and slow-downs of this iteration, verified."""
         settings = self._settings
         fast = await self._notable(
-            problem,
-            settings.top_k // 2,
-            lambda a: (a.speedup or 0.0) > settings.fast_threshold,
-            slowest=False,
+            problem, settings.top_k // 2, lambda s: s > settings.fast_threshold, slowest=False
         )
         slow = await self._notable(
             problem,
             settings.top_k - len(fast),
-            lambda a: a.speedup is not None and a.speedup < settings.slow_threshold,
+            lambda s: s < settings.slow_threshold,
             slowest=True,
         )
-        return [_pair(attempt, helpful=True) for attempt in fast] + [
-            _pair(attempt, helpful=False) for attempt in slow
-        ]
+        return [as_pair(a, helpful=True) for a in fast] + [as_pair(a, helpful=False) for a in slow]
 
     async def _notable(
-        self,
-        problem: Problem,
-        most: int,
-        wanted: Callable[[Attempt], bool],
-        *,
-        slowest: bool,
+        self, problem: Problem, most: int, wanted: Callable[[float], bool], *, slowest: bool
     ) -> list[Attempt]:
-        """Verified attempts, one a plan, most notable first."""
-        while most > 0:
-            one_a_plan: dict[tuple[int, ...], Attempt] = {}
-            for attempt in sorted(self._ranked(), key=_notability(slowest)):
-                if wanted(attempt):
-                    one_a_plan.setdefault(attempt.order[:3], attempt)
-            top = list(one_a_plan.values())[:most]
+        while True:
+            top = notable(self._current(), wanted, most, slowest=slowest)
             unverified = [a for a in top if a.verdict is Verdict.TRACED]
             if not unverified:
                 return top
             await self._verify(problem, unverified)
-        return []
 
     # -- the end ----------------------------------------------------------------------
 
@@ -428,25 +366,14 @@ class BeamSearch:
         hopeful = [
             a for a in self._attempts.values() if a.latency_ms is not None and a.latency_ms < enough
         ]
-        for attempt in sorted(hopeful, key=lambda a: (a.latency_ms or 0.0, a.order)):
-            assert attempt.source is not None
+        for attempt in simplest_first(hopeful, self._settings.min_improvement):
             self._tell(f"final verification of {attempt.id}")
-            outcome = await self._evaluator.evaluate(
-                attempt.source, self._settings.final_seeds, unlimited=True
-            )
-            if isinstance(outcome, Failure):
-                self._notes.append(f"{attempt.id} was dropped: {_sentence(outcome)}")
+            judged = await self._verifier.final(attempt)
+            if judged.verdict is not Verdict.VERIFIED:
+                self._notes.append(f"{attempt.id} was dropped: {judged.error}")
+                self._record(judged)
                 continue
-            findings = (
-                *self._gates.verified(outcome),
-                *self._gates.findings(attempt.source, outcome),
-            )
-            if findings:
-                why = "; ".join(f.message for f in findings)
-                self._notes.append(f"{attempt.id} was dropped: {why}")
-                self._record(evolve(attempt, verdict=Verdict.INCORRECT, profile=outcome, error=why))
-                continue
-            candidate = _candidate(evolve(attempt, profile=outcome))
+            candidate = as_candidate(judged)
             if candidate.latency_ms < enough:
                 return candidate
         return self._baseline
@@ -456,7 +383,7 @@ class BeamSearch:
     def _record(self, attempt: Attempt) -> None:
         self._attempts[attempt.order] = attempt
         if attempt.verdict is Verdict.VERIFIED:
-            self._verified[attempt.order] = _candidate(attempt)
+            self._verified[attempt.order] = as_candidate(attempt)
 
     def _current(self) -> list[Attempt]:
         """This iteration's attempts, in order."""
@@ -469,7 +396,7 @@ class BeamSearch:
             return
         speedup = attempt.speedup or 0.0
         if speedup > self._settings.fast_threshold and self._settings.memory_policy != "none":
-            pairs = [_pair(attempt, helpful=True)]
+            pairs = [as_pair(attempt, helpful=True)]
             await self._lessons.learn(problem, self._roles.summarizer, pairs)
 
     def _at_floor(self, candidate: Candidate) -> bool:
@@ -514,38 +441,3 @@ def _drafted(order: tuple[int, ...], parent: Candidate, plan: Plan, draft: Draft
             order, parent, carried_out, None, verdict=Verdict.NOT_WRITTEN, error=draft.error
         )
     return Attempt(order, parent, carried_out, draft.source, fingerprint(draft.source))
-
-
-def _candidate(attempt: Attempt) -> Candidate:
-    assert attempt.source is not None
-    assert attempt.profile is not None
-    return Candidate(
-        order=attempt.order,
-        source=attempt.source,
-        profile=attempt.profile,
-        fingerprint=attempt.fingerprint,
-        parent=attempt.parent.id,
-        plan=attempt.plan,
-        steps=(*attempt.parent.steps, attempt.plan),
-    )
-
-
-def _notability(slowest: bool) -> Callable[[Attempt], tuple[float, tuple[int, ...]]]:
-    sign = 1.0 if slowest else -1.0
-    return lambda attempt: (sign * (attempt.speedup or 0.0), attempt.order)
-
-
-def _pair(attempt: Attempt, *, helpful: bool) -> Pair:
-    assert attempt.source is not None
-    assert attempt.profile is not None
-    new, old = (
-        (attempt.source, attempt.profile),
-        (attempt.parent.source, attempt.parent.profile),
-    )
-    return Pair(attempt, old if helpful else new, new if helpful else old, helpful)
-
-
-def _sentence(failure: Failure) -> str:
-    place = f"line {failure.line}: " if failure.line is not None else ""
-    code = f" [{failure.code}]" if failure.code else ""
-    return f"{place}{failure.message}{code}"

@@ -41,12 +41,12 @@ class SearchSettings:
         allow_lower_precision: narrower types than the baseline's are accepted.
     """
 
-    beam: int = 3
+    beam: int = 2
     plans: int = 6
     attempts: int = 1
     iterations: int = 6
     fix_rounds: int = 2
-    top_k: int = 8
+    top_k: int = 4
     exp_n: int = 16
     fast_threshold: float = 1.04
     slow_threshold: float = 1 / 1.15
@@ -55,8 +55,8 @@ class SearchSettings:
     max_evaluations: int | None = None
     concurrency: int = 2
     patience: int = 2
-    floor_margin: float = 0.01
-    min_improvement: float = 0.001
+    floor_margin: float = 0.02
+    min_improvement: float = 0.005
     verify_seeds: tuple[int, ...] = (0,)
     final_seeds: tuple[int, ...] = VERIFICATION_SEEDS
     memory_policy: str = "retrieval"

@@ -23,6 +23,9 @@ from accelopt_lsp.agents.offline import offline_roles, tags_of
 from accelopt_lsp.agents.roles import Candidate, Experience, Problem, Roles
 from accelopt_lsp.agents.search import BeamSearch, SearchEvent, SearchResult, SearchSettings
 from accelopt_lsp.agents.store import RunRecord, RunStore, UnknownRun, new_run_id
+from accelopt_lsp.analysis.analyze import analyze_kernel
+from accelopt_lsp.analysis.results import AnalysisOptions
+from accelopt_lsp.analysis.syntax import Document
 from accelopt_lsp.nki.profile import Profile
 from accelopt_lsp.nki.targets import get_target
 from accelopt_lsp.profiler.base import Failure, Job, Profiler
@@ -377,17 +380,8 @@ def _strategies(result: SearchResult, initial: Sequence[Experience]) -> tuple[St
 
 def _written_bytes(kernel: ResolvedKernel) -> int | None:
     """Bytes of all outputs by static analysis, where it knows them."""
-    from accelopt_lsp.analysis import AnalysisOptions, analyze
-
+    document = Document.parse(kernel.text)
     options = AnalysisOptions(target=kernel.target, overrides=kernel.arguments.values)
-    for found in analyze(_document(kernel), path=kernel.path, options=options).kernels:
-        if found.source.qualname == kernel.source.qualname:
-            work = found.workload
-            return None if work is None else work.compulsory_write_bytes
-    return None
-
-
-def _document(kernel: ResolvedKernel) -> Any:
-    from accelopt_lsp.analysis.syntax import Document
-
-    return Document.parse(kernel.text)
+    found = analyze_kernel(document, kernel.source, path=kernel.path, options=options)
+    work = found.workload
+    return work.compulsory_write_bytes if work is not None and work.complete else None

@@ -1,0 +1,90 @@
+"""Which attempts matter: the best of each plan, notable pairs, the order of the last check."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from accelopt_lsp.agents.roles import Attempt, Candidate, Pair
+
+
+def ranked(attempts: Iterable[Attempt]) -> list[Attempt]:
+    """Those that have a latency, fastest first; ties by their place in the search."""
+    usable = [a for a in attempts if a.latency_ms is not None]
+    return sorted(usable, key=lambda a: (a.latency_ms or 0.0, a.order))
+
+
+def best_of_plans(attempts: Iterable[Attempt]) -> list[Attempt]:
+    """The fastest attempt of each plan, fastest first."""
+    best: dict[tuple[int, ...], Attempt] = {}
+    for attempt in ranked(attempts):
+        best.setdefault(attempt.order[:3], attempt)
+    return list(best.values())
+
+
+def notable(
+    attempts: Iterable[Attempt], wanted: Callable[[float], bool], most: int, *, slowest: bool
+) -> list[Attempt]:
+    """At most ``most`` attempts whose speed-up is ``wanted``, the most notable first.
+
+    One a plan; and one for each rewrite of a candidate, since the same rewrite with other
+    parameters teaches the same lesson.
+    """
+    sign = 1.0 if slowest else -1.0
+    usable = [a for a in attempts if a.speedup is not None and wanted(a.speedup)]
+    usable.sort(key=lambda a: (sign * (a.speedup or 0.0), a.order))
+    chosen: dict[tuple[object, ...], Attempt] = {}
+    for attempt in usable:
+        plan = attempt.plan
+        lesson = plan.rewrite if plan.rewrite is not None else attempt.order[2]
+        chosen.setdefault((*attempt.order[:2], lesson), attempt)
+    return list(chosen.values())[:most]
+
+
+def simplest_first(attempts: Iterable[Attempt], alike: float) -> list[Attempt]:
+    """Fastest first, but of those within a share of ``alike`` the one of fewest steps."""
+    rest = ranked(attempts)
+    ordered: list[Attempt] = []
+    while rest:
+        limit = (rest[0].latency_ms or 0.0) * (1 + alike)
+        group = [a for a in rest if (a.latency_ms or 0.0) <= limit]
+        chosen = min(group, key=lambda a: (len(a.parent.steps), a.latency_ms, a.order))
+        ordered.append(chosen)
+        rest.remove(chosen)
+    return ordered
+
+
+def as_candidate(attempt: Attempt) -> Candidate:
+    """A verified attempt as a member of the beam.
+
+    Raises:
+        ValueError: it has no source or no profile.
+    """
+    if attempt.source is None or attempt.profile is None:
+        raise ValueError(f"{attempt.id} was never profiled")
+    return Candidate(
+        order=attempt.order,
+        source=attempt.source,
+        profile=attempt.profile,
+        fingerprint=attempt.fingerprint,
+        parent=attempt.parent.id,
+        plan=attempt.plan,
+        steps=(*attempt.parent.steps, attempt.plan),
+    )
+
+
+def as_pair(attempt: Attempt, *, helpful: bool) -> Pair:
+    """An attempt and its parent as slow and fast kernel.
+
+    Raises:
+        ValueError: it has no source or no profile.
+    """
+    if attempt.source is None or attempt.profile is None:
+        raise ValueError(f"{attempt.id} was never profiled")
+    new = (attempt.source, attempt.profile)
+    old = (attempt.parent.source, attempt.parent.profile)
+    return Pair(attempt, old if helpful else new, new if helpful else old, helpful)
+
+
+def by_latency(contenders: Sequence[Candidate | Attempt]) -> list[Candidate | Attempt]:
+    """Members of the beam and attempts together, fastest first."""
+    return sorted(contenders, key=lambda c: (c.latency_ms or 0.0, c.order))
