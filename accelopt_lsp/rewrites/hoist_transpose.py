@@ -80,7 +80,7 @@ class HoistTranspose:
     def find(self, context: RewriteContext) -> tuple[Site, ...]:
         if not context.legacy:
             return ()
-        sites = []
+        sites: list[Site] = []
         for step in context.model.steps:
             try:
                 found = _match(context.model, step)
@@ -191,7 +191,7 @@ def _text(context: RewriteContext, found: Transposed) -> str:
     if flag is not None:
         edits.append(source.replace(flag, "True"))
     else:
-        last = max([*call.args, *(k.value for k in call.keywords)], key=lambda n: source.span(n))
+        last = max([*call.args, *(k.value for k in call.keywords)], key=source.span)
         end = source.span(last)[1]
         edits.append(source.insert(end, ", transpose_x=True"))
     above = source.comments_above(place)

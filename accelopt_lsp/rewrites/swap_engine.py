@@ -184,7 +184,7 @@ def _text(context: RewriteContext, step: Step, engine: Engine) -> str:
     if step.api == "nl.copy":
         require(context.legacy, "nl.copy of the current dialect returns a tile")
         edits.append(source.replace(call.func, f"{nisa}.tensor_copy"))
-    last = max([*call.args, *(k.value for k in call.keywords)], key=lambda n: source.span(n))
+    last = max([*call.args, *(k.value for k in call.keywords)], key=source.span)
     edits.append(source.insert(source.span(last)[1], f", engine={name}"))
     return _rewrapped(context, step, edits)
 
