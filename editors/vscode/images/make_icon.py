@@ -43,9 +43,7 @@ def chunk(kind: bytes, data: bytes) -> bytes:
 
 
 def main() -> None:
-    rows = b"".join(
-        b"\0" + b"".join(bytes(pixel(x, y)) for x in range(SIZE)) for y in range(SIZE)
-    )
+    rows = b"".join(b"\0" + b"".join(bytes(pixel(x, y)) for x in range(SIZE)) for y in range(SIZE))
     header = struct.pack(">IIBBBBB", SIZE, SIZE, 8, 6, 0, 0, 0)
     png = (
         b"\x89PNG\r\n\x1a\n"
