@@ -19,7 +19,7 @@ from attrs import define, evolve, field
 
 from accelopt_lsp.nki.profile import Profile
 from accelopt_lsp.profiler.base import Failure, FailureKind, Job, Outcome, Progress
-from accelopt_lsp.profiler.simulator.errors import ArgumentFault
+from accelopt_lsp.profiler.simulator.errors import KernelNotFound
 from accelopt_lsp.profiler.simulator.protocol import (
     MAX_LINE,
     Access,
@@ -233,7 +233,7 @@ class _JobRun:
         """Whether parameters have no SPEC, so that only the reference can tell them."""
         try:
             parameters = kernel_parameters(self.job.source, self.job.function)
-        except (SyntaxError, ValueError, RecursionError, MemoryError, ArgumentFault):
+        except (SyntaxError, ValueError, RecursionError, MemoryError, KernelNotFound):
             return False
         return any(p.required and p.name not in self.job.arguments.values for p in parameters)
 

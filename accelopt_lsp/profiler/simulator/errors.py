@@ -35,6 +35,10 @@ class InstructionLimit(SimulationError):
     """More instructions were issued than a kernel may issue."""
 
 
+class KernelNotFound(SimulationError):
+    """The file has no such kernel."""
+
+
 class ArgumentFault(SimulationError):
     """The arguments do not fit the kernel or the reference."""
 

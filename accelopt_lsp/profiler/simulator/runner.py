@@ -25,6 +25,7 @@ from accelopt_lsp.profiler.simulator.elements import ELEMENTS
 from accelopt_lsp.profiler.simulator.errors import (
     ArgumentFault,
     InstructionLimit,
+    KernelNotFound,
     KernelRejected,
     OutOfTime,
     ReferenceFault,
@@ -39,10 +40,6 @@ from accelopt_lsp.profiler.simulator.signature import kernel_parameters
 from accelopt_lsp.profiler.simulator.source import PACKAGE, Sources
 
 OUR_FILES = os.path.dirname(os.path.abspath(accelopt_lsp.__file__)) + os.sep
-
-
-class NotFound(Exception):
-    """The file has no such kernel."""
 
 
 class KernelRunner:
@@ -235,23 +232,23 @@ def find(module: ModuleType, function: str) -> Kernel:
     """The kernel of that qualified name.
 
     Raises:
-        NotFound: there is none, or it lives inside a function.
+        KernelNotFound: there is none, or it lives inside a function.
     """
     value: Any = module
     for part in function.split("."):
         if part == "<locals>":
-            raise NotFound(f"{function} is defined inside a function and cannot be called alone")
+            raise KernelNotFound(f"{function} is defined inside a function and cannot be called alone")
         owner = value
         value = getattr(value, part, None)
         if value is None:
-            raise NotFound(f"there is no {function!r} in {module.__file__}")
+            raise KernelNotFound(f"there is no {function!r} in {module.__file__}")
         if isinstance(owner, type) and isinstance(value, Kernel):
             value = _method(owner, value)
     kernel = unwrap(value)
     if kernel is not None:
         return kernel
     if not callable(value):
-        raise NotFound(f"{function!r} is no function")
+        raise KernelNotFound(f"{function!r} is no function")
     return Kernel(value, _dialect_of(module))
 
 
@@ -263,7 +260,7 @@ def _method(owner: type, kernel: Kernel) -> Kernel:
     try:
         bound: Kernel = kernel.__get__(owner(), owner)
     except Exception as error:
-        raise NotFound(f"{owner.__name__} cannot be made without arguments: {error}") from error
+        raise KernelNotFound(f"{owner.__name__} cannot be made without arguments: {error}") from error
     return bound
 
 
@@ -333,7 +330,7 @@ def failure_of(error: BaseException, sources: Sources) -> Failure:
             kind, message, line, column = FailureKind.ARGUMENTS, str(error), None, None
         case ReferenceFault():
             kind, message, line, column = FailureKind.REFERENCE, str(error), None, None
-        case NotFound():
+        case KernelNotFound():
             kind, message, line, column = FailureKind.NOT_FOUND, str(error), None, None
         case SandboxViolation():
             kind, message = FailureKind.SANDBOX, str(error)

@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import frozen
 
-from accelopt_lsp.profiler.simulator.errors import ArgumentFault
+from accelopt_lsp.profiler.simulator.errors import KernelNotFound
 
 
 @frozen(slots=True)
@@ -23,7 +23,7 @@ def kernel_parameters(source: str, function: str) -> tuple[Parameter, ...]:
 
     Raises:
         SyntaxError: the source cannot be parsed.
-        ArgumentFault: no such function.
+        KernelNotFound: no such function.
     """
     node: Any = ast.parse(source)
     for part in function.split("."):
@@ -36,10 +36,10 @@ def kernel_parameters(source: str, function: str) -> tuple[Parameter, ...]:
             and n.name == part
         ]
         if not found:
-            raise ArgumentFault(f"there is no function {function!r} in the file")
+            raise KernelNotFound(f"there is no {function!r} in the file")
         node = found[-1]
     if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-        raise ArgumentFault(f"{function!r} is a class, not a function")
+        raise KernelNotFound(f"{function!r} is a class, not a function")
     arguments = node.args
     positional = [*arguments.posonlyargs, *arguments.args]
     optional = len(positional) - len(arguments.defaults)

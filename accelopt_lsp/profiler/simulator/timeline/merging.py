@@ -18,7 +18,6 @@ from accelopt_lsp.profiler.simulator.timeline.liveness import sbuf_bytes
 from accelopt_lsp.profiler.simulator.timeline.stream import Op, Queue, Stream
 from accelopt_lsp.profiler.simulator.trace import Region
 
-
 LONGEST_ROW = 8
 """A row of more than this part of SBUF is not kept broadcast. Source: the measured
 matmul_add_rmsnorm keeps 8 KiB a partition, mamba broadcasts 28 KiB again every time."""
@@ -97,7 +96,8 @@ def is_broadcast(op: Op) -> bool:
 def _equal_tiles(stream: Stream, longest_row: int) -> dict[int, int]:
     """On-chip storages whose whole history equals that of an earlier one.
 
-    Rows of more than ``longest_row`` bytes are broadcast again every time. Values are numbers: positive for what can be merged, negative for what is unique.
+    Rows of more than ``longest_row`` bytes are broadcast again every time. Values are numbers:
+    positive for what can be merged, negative for what is unique.
     """
     keys: dict[object, int] = {}
     table = []

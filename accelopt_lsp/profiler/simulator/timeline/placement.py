@@ -19,6 +19,7 @@ from accelopt_lsp.profiler.simulator.timeline.merging import is_broadcast
 from accelopt_lsp.profiler.simulator.timeline.stream import Op, Queue, Stream
 from accelopt_lsp.profiler.simulator.trace import Region
 
+
 def forward_broadcasts(stream: Stream, target: Target) -> Stream:
     """Let a tensor_tensor read a broadcast row from PSUM, without the copy to SBUF.
 

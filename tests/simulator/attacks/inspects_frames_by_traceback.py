@@ -1,0 +1,16 @@
+# expect: sandbox line=14 inspect frames
+import neuronxcc.nki as nki
+import neuronxcc.nki.isa as nisa
+import neuronxcc.nki.language as nl
+
+
+@nki.jit
+def kernel(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.load(x)
+    try:
+        raise ValueError
+    except ValueError as error:
+        error.__traceback__.tb_frame
+    nl.store(out, tile)
+    return out

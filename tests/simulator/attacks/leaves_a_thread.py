@@ -1,0 +1,16 @@
+# expect: correct
+import neuronxcc.nki as nki
+import neuronxcc.nki.isa as nisa
+import neuronxcc.nki.language as nl
+
+
+@nki.jit
+def kernel(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.load(x)
+    import threading
+    import time
+
+    threading.Thread(target=time.sleep, args=(600,)).start()
+    nl.store(out, tile)
+    return out

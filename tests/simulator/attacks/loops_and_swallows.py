@@ -1,0 +1,18 @@
+# expect: timeout line=13 did not end
+import neuronxcc.nki as nki
+import neuronxcc.nki.isa as nisa
+import neuronxcc.nki.language as nl
+
+
+@nki.jit
+def kernel(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.load(x)
+    while True:
+        try:
+            while True:
+                pass
+        except BaseException:
+            pass
+    nl.store(out, tile)
+    return out

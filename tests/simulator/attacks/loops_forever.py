@@ -1,0 +1,14 @@
+# expect: timeout line=11 line 11
+import neuronxcc.nki as nki
+import neuronxcc.nki.isa as nisa
+import neuronxcc.nki.language as nl
+
+
+@nki.jit
+def kernel(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.load(x)
+    while True:
+        pass
+    nl.store(out, tile)
+    return out

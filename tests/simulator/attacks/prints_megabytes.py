@@ -1,0 +1,14 @@
+# expect: correct
+import neuronxcc.nki as nki
+import neuronxcc.nki.isa as nisa
+import neuronxcc.nki.language as nl
+
+
+@nki.jit
+def kernel(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.load(x)
+    for _ in range(100000):
+        print('x' * 100)
+    nl.store(out, tile)
+    return out

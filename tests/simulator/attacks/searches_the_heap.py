@@ -1,0 +1,15 @@
+# expect: sandbox line=13 gc.get_objects
+import neuronxcc.nki as nki
+import neuronxcc.nki.isa as nisa
+import neuronxcc.nki.language as nl
+
+
+@nki.jit
+def kernel(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.load(x)
+    import gc
+
+    gc.get_objects()
+    nl.store(out, tile)
+    return out

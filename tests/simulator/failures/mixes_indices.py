@@ -1,0 +1,13 @@
+# expect: rejected line=11 code=R035 cannot be mixed
+import neuronxcc.nki as nki
+import neuronxcc.nki.isa as nisa
+import neuronxcc.nki.language as nl
+
+
+@nki.jit
+def kernel(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.load(x)
+    tile[nl.arange(128)[:, None], 0:128]
+    nl.store(out, tile)
+    return out

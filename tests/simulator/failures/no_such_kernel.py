@@ -1,0 +1,2 @@
+# expect: not-found no 'kernel'
+x = 1

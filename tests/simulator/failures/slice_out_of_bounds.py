@@ -1,0 +1,13 @@
+# expect: rejected line=11 code=R028 out of bounds
+import neuronxcc.nki as nki
+import neuronxcc.nki.isa as nisa
+import neuronxcc.nki.language as nl
+
+
+@nki.jit
+def kernel(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.load(x)
+    tile = nl.load(x[0:129, 0:512])
+    nl.store(out, tile)
+    return out

@@ -1,0 +1,13 @@
+# expect: rejected line=11 code=R101 missing 1 required positional argument
+import neuronxcc.nki as nki
+import neuronxcc.nki.isa as nisa
+import neuronxcc.nki.language as nl
+
+
+@nki.jit
+def kernel(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.load(x)
+    tile = nisa.tensor_tensor(tile, tile)
+    nl.store(out, tile)
+    return out

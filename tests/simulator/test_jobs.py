@@ -1,0 +1,69 @@
+"""Whole jobs that go wrong: each file says in its first line what must be reported.
+
+``# expect: KIND [line=N] [code=CODE] TEXT``; ``correct`` and ``wrong`` stand for a profile.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from accelopt_lsp.nki.profile import Profile
+from accelopt_lsp.profiler.base import Failure, Outcome
+from tests.simulator.helpers import FOLDER, job, profile
+
+EXPECTATION = re.compile(r"# expect: (\S+)((?: (?:line|code)=\S+)*) ?(.*)")
+REFERENCE = "def forward(x):\n    return x\n"
+
+
+def _files(folder: str) -> list[Path]:
+    return sorted((FOLDER / folder).glob("*.py"))
+
+
+def _run(path: Path, tmp_path: Path, seconds: float = 60.0, memory: int = 6 << 30) -> Outcome:
+    reference = tmp_path / "reference.py"
+    reference.write_text(REFERENCE)
+    return profile(
+        job(
+            path,
+            {"x": "f32[128,512]"},
+            reference=reference,
+            seeds=(0,),
+            seconds=seconds,
+            memory=memory,
+        )
+    )
+
+
+def _check(path: Path, outcome: Outcome) -> None:
+    match = EXPECTATION.match(path.read_text())
+    assert match is not None, "the first line must say what to expect"
+    kind, places, text = match.groups()
+    if kind in ("correct", "wrong"):
+        assert isinstance(outcome, Profile), outcome
+        assert outcome.correct is (kind == "correct")
+        assert text in " ".join(outcome.notes)
+        return
+    assert isinstance(outcome, Failure), outcome
+    wanted = dict(part.split("=") for part in places.split())
+    assert outcome.kind.value == kind, outcome
+    assert text in outcome.message
+    if "line" in wanted:
+        assert outcome.line == int(wanted["line"]), outcome
+    assert outcome.code == wanted.get("code"), outcome
+
+
+@pytest.mark.parametrize("path", _files("failures"), ids=lambda p: p.stem)
+def test_failures_name_place_and_reason(path: Path, tmp_path: Path) -> None:
+    _check(path, _run(path, tmp_path))
+
+
+@pytest.mark.parametrize("path", _files("attacks"), ids=lambda p: p.stem)
+def test_hostile_kernels_are_contained(path: Path, tmp_path: Path) -> None:
+    endless = "timeout" in path.read_text().partition("\n")[0]
+    before = path.read_text()
+    _check(path, _run(path, tmp_path, seconds=5.0 if endless else 60.0, memory=4 << 30))
+    assert path.read_text() == before
+    assert not Path("/etc/escaped").exists()
