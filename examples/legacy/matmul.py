@@ -8,7 +8,7 @@ TILE_K = nl.tile_size.pmax
 TILE_N = nl.tile_size.gemm_moving_fmax
 
 
-# accelopt: lhsT=bf16[2048,2048] rhs=bf16[2048,2048]
+# accelopt: lhsT=bf16[4096,1024] rhs=bf16[4096,4096]
 @nki.jit
 def matmul(lhsT, rhs):
     """Return lhsT.T @ rhs; lhsT is [K, M], rhs is [K, N]."""

@@ -3,7 +3,7 @@
 import ml_dtypes
 import numpy as np
 
-M, K, N = 2048, 2048, 2048
+M, K, N = 1024, 4096, 4096
 
 
 def get_inputs():

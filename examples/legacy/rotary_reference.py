@@ -19,11 +19,12 @@ def forward(q, cos, sin):
 
 
 def transform_to_nki_inputs(inputs):
-    """The kernel takes the heads of a position side by side."""
+    """The kernel takes a head's elements on partitions, and all positions of all heads beside."""
     q, cos, sin = inputs
-    return [q.reshape(POSITIONS, HEADS * HEAD), cos, sin]
+    columns = q.transpose(2, 1, 0).reshape(HEAD, HEADS * POSITIONS)
+    return [np.ascontiguousarray(columns), np.tile(cos.T, (1, HEADS)), np.tile(sin.T, (1, HEADS))]
 
 
 def transform_nki_outputs(outputs, expected):
     """Back to [positions, heads, head size]."""
-    return [np.reshape(outputs, expected.shape)]
+    return [np.reshape(outputs, (HEAD, HEADS, POSITIONS)).transpose(2, 1, 0)]
