@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from accelopt_lsp.profiler.simulator.verify import relative_error
-
 from tests.simulator.helpers import FOLDER, normal, summary
 
 

@@ -136,9 +136,9 @@ def main() -> int:
     role = Role(sys.argv[1]) if len(sys.argv) > 1 else Role.KERNEL
     if role is Role.JUDGE:
         from accelopt_lsp.profiler.simulator import judge  # noqa: F401 - loads while waiting
-    from accelopt_lsp.profiler.simulator import runner, sandbox
+    from accelopt_lsp.profiler.simulator import errors, hook, runner, sandbox
 
-    runner.hook.install()
+    hook.install()
     message = channel.receive()
     if message is None:
         return 0
@@ -149,8 +149,8 @@ def main() -> int:
 
     task = kernel_task(message)
     os.close(read_fd)
-    watchdog = Watchdog(channel, task.path, task.access.seconds, runner.OutOfTime)
-    finish = os._exit
+    watchdog = Watchdog(channel, task.path, task.access.seconds, errors.OutOfTime)
+    finish: Any = os._exit
     _dump_when_stuck(task.access.scratch, task.access.seconds + 4)
     _silence()
     sandbox.apply(task.access, (write_fd,))
@@ -165,8 +165,7 @@ def main() -> int:
         watchdog.stop()
         status = _report(error, work.sources, channel)
     # Nothing of the kernel's (exit handlers, threads, destructors) may run after the answer.
-    finish(status)
-    return status
+    return finish(status)
 
 
 def _printed() -> list[str]:

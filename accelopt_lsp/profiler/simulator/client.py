@@ -313,9 +313,7 @@ class _JobRun:
         self.report("running the baseline for reference")
         child = await self.start(Role.KERNEL)
         await child.send(
-            self.kernel_task(
-                child, wanted, source=job.baseline, profile=False, timeline=None
-            )
+            self.kernel_task(child, wanted, source=job.baseline, profile=False, timeline=None)
         )
         for _ in wanted:
             message = await self.answer(child, "outputs")
@@ -329,8 +327,10 @@ class _JobRun:
         assert self.kernel is not None
         job, kernel = self.job, self.kernel
         await kernel.send(self.kernel_task(kernel, runs))
-        judged = self.judge is not None and bool(job.seeds) and (
-            job.reference is not None or job.baseline is not None
+        judged = (
+            self.judge is not None
+            and bool(job.seeds)
+            and (job.reference is not None or job.baseline is not None)
         )
         pending: asyncio.Task[None] | None = None
         outputs: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()

@@ -22,7 +22,10 @@ _O_PATH = 0o10000000
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1, 2, 4, 8
 _ALL_VERSION_1 = (1 << 13) - 1
 _REFER, _TRUNCATE = 1 << 13, 1 << 14
-_SYSTEM_READS = ("/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/localtime", "/dev", "/proc", "/sys")
+_SYSTEM_READS = (
+    *("/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/localtime"),
+    *("/dev", "/proc", "/sys"),
+)
 
 
 def confine(readable: tuple[str, ...], writable: tuple[str, ...]) -> None:
@@ -36,9 +39,7 @@ def confine(readable: tuple[str, ...], writable: tuple[str, ...]) -> None:
         _landlock(libc, readable, writable)
 
 
-def _landlock(
-    libc: ctypes.CDLL, readable: tuple[str, ...], writable: tuple[str, ...]
-) -> None:
+def _landlock(libc: ctypes.CDLL, readable: tuple[str, ...], writable: tuple[str, ...]) -> None:
     version = libc.syscall(_LANDLOCK_CREATE, None, ctypes.c_size_t(0), ctypes.c_uint32(1))
     if version < 1:
         return
@@ -73,8 +74,6 @@ def _allow(libc: ctypes.CDLL, ruleset: int, path: str, rights: int) -> None:
     descriptor = os.open(path, _O_PATH | os.O_CLOEXEC)
     try:
         rule = struct.pack("<Qi", rights, descriptor)
-        libc.syscall(
-            _LANDLOCK_ADD, ruleset, _LANDLOCK_RULE_PATH_BENEATH, rule, ctypes.c_uint32(0)
-        )
+        libc.syscall(_LANDLOCK_ADD, ruleset, _LANDLOCK_RULE_PATH_BENEATH, rule, ctypes.c_uint32(0))
     finally:
         os.close(descriptor)

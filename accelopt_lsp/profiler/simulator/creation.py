@@ -193,9 +193,7 @@ def create(
     if first == 0:
         return make(())
     blocks = BlockTensor(sizes[:first], sizes[first:], element, buffer, make)
-    session._check_tile(
-        sizes[first:], prod(sizes[first + 1 :]) * element.nbytes, buffer
-    )
+    session._check_tile(sizes[first:], prod(sizes[first + 1 :]) * element.nbytes, buffer)
     if value is not None and not (buffer is Buffer.PSUM and value == 0):
         for index in np.ndindex(*sizes[:first]):
             blocks.block(tuple(int(i) for i in index))

@@ -151,15 +151,18 @@ def _integer_rounder(dtype: DType) -> Callable[[Array], Array]:
             return values
         if values.dtype.kind == "f":
             with np.errstate(invalid="ignore"):
-                wide = np.rint(values.astype(np.float64))
-                return np.clip(np.nan_to_num(wide), limits.min, limits.max).astype(kind)
-        return np.clip(values.astype(np.int64), limits.min, limits.max).astype(kind)
+                wide = np.nan_to_num(np.rint(values.astype(np.float64)))
+        else:
+            wide = values.astype(np.int64)
+        clipped: Array = np.clip(wide, limits.min, limits.max).astype(kind)
+        return clipped
 
     return convert
 
 
 def _round_bool(values: Array) -> Array:
-    return (values != 0).astype(np.uint8)
+    truth: Array = np.not_equal(values, 0).astype(np.uint8)
+    return truth
 
 
 def _make_rounder(dtype: DType) -> Callable[[Array], Array]:

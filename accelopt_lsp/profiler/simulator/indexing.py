@@ -277,7 +277,9 @@ class MeshGrid:
         spans = []
         for part in parts:
             if not isinstance(part, slice) or part.stop is None:
-                raise KernelRejected("nl.mgrid takes slices with an end, as in nl.mgrid[0:128, 0:512]")
+                raise KernelRejected(
+                    "nl.mgrid takes slices with an end, as in nl.mgrid[0:128, 0:512]"
+                )
             spans.append(range(int(part.start or 0), int(part.stop), int(part.step or 1)))
         shape = tuple(len(s) for s in spans)
         if 0 in shape:

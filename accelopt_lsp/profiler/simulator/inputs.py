@@ -18,7 +18,6 @@ from accelopt_lsp.nki.arguments import (
     Distribution,
     FileSpec,
     LiteralSpec,
-    NameSpec,
     SpecError,
     TensorSpec,
     TupleSpec,
@@ -298,7 +297,6 @@ def _as_array(value: Any) -> Any:
     return value
 
 
-
 def _as_value(value: Any) -> Any:
     if isinstance(value, TensorValue):
         return value
@@ -324,9 +322,7 @@ def _upcast(value: Any) -> Any:
     return value
 
 
-def _in_order(
-    parameters: tuple[Parameter, ...], values: Mapping[str, Any]
-) -> dict[str, Any]:
+def _in_order(parameters: tuple[Parameter, ...], values: Mapping[str, Any]) -> dict[str, Any]:
     missing = [p.name for p in parameters if p.required and p.name not in values]
     if missing:
         raise ArgumentFault(

@@ -264,7 +264,7 @@ def _contents(tensor: Tensor) -> Array:
 
 def convert_input(value: Any) -> Any:
     """An argument of a script: arrays become tensors, everything else stays."""
-    if isinstance(value, tuple | list) and value and not isinstance(value, str):
+    if isinstance(value, tuple | list):
         return type(value)(convert_input(v) for v in value)
     if isinstance(value, TensorAnnotation) and value.shape is not None:
         element = as_dtype(value.dtype) or as_dtype("float32")

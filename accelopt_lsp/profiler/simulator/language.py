@@ -22,8 +22,8 @@ from accelopt_lsp.profiler.simulator.creation import (
 from accelopt_lsp.profiler.simulator.elements import ELEMENTS
 from accelopt_lsp.profiler.simulator.errors import KernelRejected, UnsupportedByKernel
 from accelopt_lsp.profiler.simulator.indexing import DynamicSlice, loop_range
-from accelopt_lsp.profiler.simulator.library import api_functions, operator_functions
 from accelopt_lsp.profiler.simulator.kernels import ProgramAxis
+from accelopt_lsp.profiler.simulator.library import api_functions, operator_functions
 from accelopt_lsp.profiler.simulator.tensors import BlockTensor, Tensor
 
 
@@ -43,9 +43,7 @@ class Constants(SimpleNamespace):
 
 def _tile_sizes() -> Constants:
     values = {
-        k.partition(".")[2]: v
-        for k, v in LANGUAGE_CONSTANTS.items()
-        if k.startswith("tile_size.")
+        k.partition(".")[2]: v for k, v in LANGUAGE_CONSTANTS.items() if k.startswith("tile_size.")
     }
 
     class TileSizes(Constants):

@@ -26,7 +26,8 @@ def _unchanged(function: Any = None, **_: Any) -> Any:
 
 
 def _finfo(dtype: Any) -> Any:
-    return ml_dtypes.finfo(ELEMENTS[element_of(dtype)].dtype)
+    limits: Any = ml_dtypes.finfo
+    return limits(ELEMENTS[element_of(dtype)].dtype)
 
 
 def modules() -> dict[str, dict[str, Any]]:

@@ -24,9 +24,7 @@ _FULL_WIDTH = frozenset({"nisa.nc_matmul", "nl.matmul"})
 _VECTORS = frozenset({"bias", "scale", "operand0", "initial", "reduce_res"})
 
 
-def masked_call(
-    session: Session, entry: Entry, bound: dict[str, Any], frame: FrameType
-) -> Any:
+def masked_call(session: Session, entry: Entry, bound: dict[str, Any], frame: FrameType) -> Any:
     """Run a bound call under its mask."""
     mask = bound["mask"]
     if isinstance(mask, bool):
@@ -109,9 +107,7 @@ def _narrow(value: Tensor, rank: int, bounds: dict[int, Cut], api: str, name: st
     return value
 
 
-def _result_shape(
-    session: Session, entry: Entry, bound: dict[str, Any]
-) -> tuple[int, ...] | None:
+def _result_shape(session: Session, entry: Entry, bound: dict[str, Any]) -> tuple[int, ...] | None:
     """Shape of the result without the mask."""
     plain = dict(bound)
     for name, value in bound.items():

@@ -89,7 +89,7 @@ class Memory:
         return np.ndarray(
             tensor.shape,
             carrier,
-            self.array,  # type: ignore[arg-type]
+            self.array,
             tensor.offset * size,
             tuple([s * size for s in tensor.strides]),
         )
@@ -124,9 +124,9 @@ class Memory:
     def poisoned(self, values: Array) -> Array | None:
         """Which of these values were never written; None if it cannot be told."""
         if self.carrier == np.float32:
-            return values.view(np.uint32) == POISON_BITS
+            return np.equal(values.view(np.uint32), POISON_BITS)
         if self.itemsize == 4:
-            return values.view(np.int32) == INTEGER_POISON
+            return np.equal(values.view(np.int32), INTEGER_POISON)
         return None
 
     def reads_unwritten(self, values: Array) -> bool:

@@ -37,10 +37,10 @@ def _erf(x: Array) -> Array:
     wide = np.abs(x.astype(np.float64))
     t = 1.0 / (1.0 + 0.3275911 * wide)
     series = t * (
-        0.254829592
-        + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429)))
+        0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429)))
     )
-    return (np.sign(x) * (1.0 - series * np.exp(-wide * wide))).astype(np.float32)
+    value: Array = np.sign(x) * (1.0 - series * np.exp(-wide * wide))
+    return value.astype(np.float32)
 
 
 def _sigmoid(x: Array) -> Array:
@@ -61,12 +61,14 @@ def _normal_distribution(x: Array) -> Array:
 
 def _gelu_tanh(x: Array) -> Array:
     inner = np.float32(0.7978845608028654) * (x + np.float32(0.044715) * x * x * x)
-    return np.float32(0.5) * x * (np.float32(1) + np.tanh(inner))
+    value: Array = np.float32(0.5) * x * (np.float32(1) + np.tanh(inner))
+    return value
 
 
 def _silu_dx(x: Array) -> Array:
     s = _sigmoid(x)
-    return s * (np.float32(1) + x * (np.float32(1) - s))
+    value: Array = s * (np.float32(1) + x * (np.float32(1) - s))
+    return value
 
 
 def _reciprocal(x: Array) -> Array:
@@ -253,7 +255,8 @@ def _activation(inputs: Inputs, attrs: Attributes) -> Results:
 
 def _row_reduce(op: str, values: Array) -> Array:
     rows = values.reshape(values.shape[0], -1)
-    return _reducer(op).reduce(rows, axis=1).reshape(-1, 1)
+    value: Array = _reducer(op).reduce(rows, axis=1)
+    return value.reshape(-1, 1)
 
 
 def _reducer(op: str) -> np.ufunc:

@@ -128,8 +128,10 @@ class Plan:
 
     def ends_in_matmul(self) -> bool:
         """The result is written by a matrix product, which can add it up in PSUM."""
-        return bool(self.steps) and self.steps[-1].issue.op == "nc_matmul" and (
-            self.steps[-1].into_result
+        return (
+            bool(self.steps)
+            and self.steps[-1].issue.op == "nc_matmul"
+            and (self.steps[-1].into_result)
         )
 
     def can_write(self, buffer: Buffer) -> bool:
@@ -199,7 +201,8 @@ def make_plan(lowered: Lowered, extra: Mapping[str, Any]) -> Plan:
 
 def _step(issue: Issue, lowered: Lowered, extra: Mapping[str, Any]) -> Step:
     spec = INSTRUCTIONS[issue.op]
-    reads, writes = [], []
+    reads: list[tuple[str, str]] = []
+    writes: list[tuple[str, str]] = []
     for role, slot in issue.operands:
         operand = spec.operand(role)
         (writes if operand is not None and operand.written else reads).append((role, slot))
@@ -230,9 +233,7 @@ def _number(value: Any) -> Any:
     return np.float32(value)
 
 
-def build(
-    entry: Entry, bound: Mapping[str, Any], target: Target, names: Mapping[Any, str]
-) -> Plan:
+def build(entry: Entry, bound: Mapping[str, Any], target: Target, names: Mapping[Any, str]) -> Plan:
     """Lower a bound call.
 
     Raises:
@@ -244,9 +245,7 @@ def build(
         lowered = lower(entry.dialect, entry.name, values, target)
     except LoweringError as error:
         if error.code == "R103":
-            raise UnsupportedByKernel(
-                f"accelopt's simulator does not know {entry.name}"
-            ) from None
+            raise UnsupportedByKernel(f"accelopt's simulator does not know {entry.name}") from None
         raise KernelRejected(f"{entry.name}: {error}", error.code) from None
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         raise KernelRejected(f"{entry.name}: these arguments do not fit ({error})") from None

@@ -237,7 +237,9 @@ def find(module: ModuleType, function: str) -> Kernel:
     value: Any = module
     for part in function.split("."):
         if part == "<locals>":
-            raise KernelNotFound(f"{function} is defined inside a function and cannot be called alone")
+            raise KernelNotFound(
+                f"{function} is defined inside a function and cannot be called alone"
+            )
         owner = value
         value = getattr(value, part, None)
         if value is None:
@@ -260,7 +262,9 @@ def _method(owner: type, kernel: Kernel) -> Kernel:
     try:
         bound: Kernel = kernel.__get__(owner(), owner)
     except Exception as error:
-        raise KernelNotFound(f"{owner.__name__} cannot be made without arguments: {error}") from error
+        raise KernelNotFound(
+            f"{owner.__name__} cannot be made without arguments: {error}"
+        ) from error
     return bound
 
 
@@ -272,9 +276,7 @@ def _dialect_of(module: ModuleType) -> Dialect:
     return Dialect.CURRENT
 
 
-def _call_form(
-    kernel: Kernel, arguments: dict[str, Any]
-) -> tuple[list[Any], dict[str, Any]]:
+def _call_form(kernel: Kernel, arguments: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
     """Positional arguments as far as they are complete, the rest by name."""
     code = getattr(kernel.function, "__code__", None)
     if code is None:

@@ -183,9 +183,9 @@ class _Guard:
             known = by_code.get(id(code))
             if known is None:
                 file = code.co_filename
-                known = not file.startswith("<frozen") and not os.path.realpath(
-                    file
-                ).startswith(self.trusted)
+                known = not file.startswith("<frozen") and not os.path.realpath(file).startswith(
+                    self.trusted
+                )
                 by_code[id(code)] = known
                 codes.append(code)
             return known
@@ -197,9 +197,11 @@ class _Guard:
             try:
                 frame: FrameType | None = getframe(2)
                 outside = user_code(frame)
-                if not outside and frame is not None and frame.f_globals.get(
-                    "__name__"
-                ) in ("inspect", "traceback"):
+                if (
+                    not outside
+                    and frame is not None
+                    and frame.f_globals.get("__name__") in ("inspect", "traceback")
+                ):
                     outside = user_code(frame.f_back)
             finally:
                 busy[0] = False
@@ -248,9 +250,7 @@ class _Guard:
         real = os.path.realpath(os.fsdecode(path))
         if real == os.devnull or any(_within(real, folder) for folder in self.writable):
             return
-        raise SandboxViolation(
-            f"kernel code may write to its scratch folder only, not to {real}"
-        )
+        raise SandboxViolation(f"kernel code may write to its scratch folder only, not to {real}")
 
     def check_read(self, path: Any) -> None:
         real = os.path.realpath(os.fsdecode(path))

@@ -69,9 +69,7 @@ class Session:
         self.program: tuple[int, ...] = ()
         self.shared: list[Tensor] = []
         self.shared_position = 0
-        self._forms: dict[
-            tuple[Any, ...], tuple[int, int, tuple[int, ...], OperandType]
-        ] = {}
+        self._forms: dict[tuple[Any, ...], tuple[int, int, tuple[int, ...], OperandType]] = {}
         self._templates: dict[tuple[Any, ...], int] = {}
         self._storage_sites: dict[tuple[int, str], int] = {}
         self._constants: dict[tuple[Any, ...], Tensor] = {}

@@ -100,9 +100,7 @@ class Sources:
         own = frame.f_lineno or code.co_firstlineno
         statement = self.statements(file).get(own) or Statement(own, "")
         line = own if file == self.main else None
-        return Site(
-            len(self._sites), line, file, own, statement.line, statement.target, code
-        )
+        return Site(len(self._sites), line, file, own, statement.line, statement.target, code)
 
     def line(self, site: Site, frame: FrameType) -> int:
         """Line in the kernel's file that led to this call; the call's own line if none did."""

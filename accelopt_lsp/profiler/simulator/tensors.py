@@ -140,7 +140,11 @@ class Tensor:
         nbytes = memory.element.nbytes
         if last < row:
             found = (
-                memory.id, first, first + rows + 1, column * nbytes, (last + 1) * nbytes,
+                memory.id,
+                first,
+                first + rows + 1,
+                column * nbytes,
+                (last + 1) * nbytes,
             )
         else:
             found = (memory.id, first, first + rows + 1 + last // row, 0, row * nbytes)
@@ -240,7 +244,7 @@ class Tensor:
         self.settle()
         return views.reshape(self, views.sizes_of(shape))
 
-    def broadcast_to(self, *shape: Any) -> Tensor:
+    def broadcast_to(self, *shape: Any) -> Any:
         return sessions.active().broadcast(self, views.sizes_of(shape))
 
     def broadcast(self, dim: int, size: int) -> Tensor:
@@ -288,12 +292,10 @@ class Tensor:
     def assert_shape(self, shape: Any) -> Tensor:
         """Legacy: fail unless the shape is this one."""
         if tuple(shape) != self.shape:
-            raise KernelRejected(
-                f"shape is {list(self.shape)}, asserted was {list(shape)}", "R006"
-            )
+            raise KernelRejected(f"shape is {list(self.shape)}, asserted was {list(shape)}", "R006")
         return self
 
-    def astype(self, dtype: Any) -> Tensor:
+    def astype(self, dtype: Any) -> Any:
         """Legacy: a copy in another data type."""
         return sessions.active().copy(self, dtype)
 

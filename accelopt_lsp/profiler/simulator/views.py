@@ -122,8 +122,11 @@ def _basic(tensor: Tensor, parts: tuple[Any, ...]) -> Tensor:
         size, stride = shape[dim], strides[dim]
         if type(part) is slice:
             start, stop, step = part.start, part.stop, part.step
-            if type(start) is int and type(stop) is int and step is None and (
-                0 <= start < stop <= size
+            if (
+                type(start) is int
+                and type(stop) is int
+                and step is None
+                and (0 <= start < stop <= size)
             ):
                 offset += start * stride
                 new_shape.append(stop - start)
@@ -168,9 +171,7 @@ def _basic(tensor: Tensor, parts: tuple[Any, ...]) -> Tensor:
     return view
 
 
-def _slice_bounds(
-    dim: int, size: int, start: Any, stop: Any, step: Any
-) -> tuple[int, int, int]:
+def _slice_bounds(dim: int, size: int, start: Any, stop: Any, step: Any) -> tuple[int, int, int]:
     first = 0 if start is None else _integer(start)
     last = size if stop is None else _integer(stop)
     pace = 1 if step is None else _integer(step)
@@ -317,9 +318,7 @@ def reshape(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
     return tensor.derived(shape, _merge(tensor.shape, tensor.strides, shape), tensor.offset)
 
 
-def _merge(
-    old: tuple[int, ...], strides: tuple[int, ...], new: tuple[int, ...]
-) -> tuple[int, ...]:
+def _merge(old: tuple[int, ...], strides: tuple[int, ...], new: tuple[int, ...]) -> tuple[int, ...]:
     """Strides of a reshape without copy."""
     dims = [(n, s) for n, s in zip(old, strides, strict=True) if n != 1]
     result: list[int] = []
