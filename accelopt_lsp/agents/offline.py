@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import asyncio
 import random
+import re
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
@@ -137,10 +138,14 @@ class OfflineAgent:
         *,
         seed: int,
         tried: Sequence[Plan] = (),
+        fruitless: Sequence[Plan] = (),
     ) -> Sequence[Plan]:
-        """The catalogue's best sites by profile and experience, mixed over rewrites."""
+        """The catalogue's best sites by profile and experience, mixed over rewrites.
+
+        What did not help an ancestor comes back only when there is nothing else.
+        """
         return await _off_loop(
-            lambda: self._plan(problem, candidate, experiences, count, seed, tried)
+            lambda: self._plan(problem, candidate, experiences, count, seed, tried, fruitless)
         )
 
     def _plan(
@@ -151,6 +156,7 @@ class OfflineAgent:
         count: int,
         seed: int,
         tried: Sequence[Plan],
+        fruitless: Sequence[Plan],
     ) -> list[Plan]:
         done = {(plan.rewrite, plan.line, repr(sorted(plan.parameters.items()))) for plan in tried}
         want = tags_of(problem, candidate.source, candidate.profile)
@@ -162,6 +168,9 @@ class OfflineAgent:
                 continue
             score = _score(rewrite, site, candidate.profile, shares, experiences, want)
             scored.append((score + 0.01 * choose.random(), position, rewrite, site))
+        hopeless = {_gist(plan.rewrite, plan.title) for plan in fruitless}
+        fresh = [e for e in scored if _gist(e[2].name, e[3].description) not in hopeless]
+        scored = fresh or scored
         scored.sort(key=lambda entry: (-entry[0], entry[1]))
         chosen = _mixed([(rewrite, site) for _, _, rewrite, site in scored], count)
         return [
@@ -382,6 +391,11 @@ def _as_plan(
         experiences=drawn,
         site=site,
     )
+
+
+def _gist(rewrite: str | None, title: str) -> tuple[str | None, str]:
+    """What a step is about, whatever line it has moved to."""
+    return rewrite, re.sub(r"\blines? \d+", "line", title)
 
 
 def _with_site(plan: Plan, site: Site) -> Plan:

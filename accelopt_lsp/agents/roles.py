@@ -335,12 +335,14 @@ class Planner(Role, Protocol):
         *,
         seed: int,
         tried: Sequence[Plan] = (),
+        fruitless: Sequence[Plan] = (),
     ) -> Sequence[Plan]:
         """At most ``count`` plans for ``candidate``, best first.
 
         Args:
             seed: makes choices repeatable.
             tried: plans that were already carried out on this candidate.
+            fruitless: plans that did not make one of its ancestors faster.
         """
         ...
 

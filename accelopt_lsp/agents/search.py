@@ -36,6 +36,7 @@ from accelopt_lsp.agents.selection import (
     as_pair,
     best_of_plans,
     by_latency,
+    fruitless,
     notable,
     simplest_first,
 )
@@ -246,11 +247,20 @@ class BeamSearch:
                 self._settings.plans,
                 seed=self._settings.seed,
                 tried=tried,
+                fruitless=self._fruitless(candidate),
             )
         except Exception as error:
             self._notes.append(f"planner: {type(error).__name__}: {error}")
             return ()
         return tuple(plans)[: self._settings.plans]
+
+    def _fruitless(self, candidate: Candidate) -> Sequence[Plan]:
+        ancestors = set()
+        while candidate.order:
+            candidate = self._attempts[candidate.order].parent
+            ancestors.add(candidate.id)
+        made = [attempt for _, attempt in sorted(self._attempts.items())]
+        return fruitless(made, ancestors, self._settings.min_improvement)
 
     async def _execute(
         self, problem: Problem, candidate: Candidate, plan: Plan, order: tuple[int, ...]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 
-from accelopt_lsp.agents.roles import Attempt, Candidate, Pair
+from accelopt_lsp.agents.roles import Attempt, Candidate, Pair, Plan, Verdict
 
 
 def ranked(attempts: Iterable[Attempt]) -> list[Attempt]:
@@ -38,6 +38,18 @@ def notable(
         lesson = plan.rewrite if plan.rewrite is not None else attempt.order[2]
         chosen.setdefault((*attempt.order[:2], lesson), attempt)
     return list(chosen.values())[:most]
+
+
+def fruitless(attempts: Iterable[Attempt], ancestors: Container[str], least: float) -> list[Plan]:
+    """Plans that made no ancestor faster by more than a share of ``least``."""
+    best: dict[tuple[int, ...], Attempt] = {}
+    for attempt in attempts:
+        if attempt.parent.id not in ancestors or attempt.verdict is Verdict.DUPLICATE:
+            continue
+        known = best.get(attempt.order[:3])
+        if known is None or (attempt.speedup or 0.0) > (known.speedup or 0.0):
+            best[attempt.order[:3]] = attempt
+    return [a.plan for a in best.values() if (a.speedup or 0.0) <= 1 + least]
 
 
 def simplest_first(attempts: Iterable[Attempt], alike: float) -> list[Attempt]:

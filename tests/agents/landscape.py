@@ -155,6 +155,7 @@ class Walker:
     name: str = "walker"
     seen_experiences: list[tuple[str, ...]] = field(factory=list)
     planned: list[tuple[str, int]] = field(factory=list)
+    told_fruitless: list[tuple[str, tuple[str, ...]]] = field(factory=list)
     variants: bool = True
     spent: Usage = Usage(calls=1, tokens=10, cost_usd=0.5)
 
@@ -171,7 +172,9 @@ class Walker:
         *,
         seed: int,
         tried: Sequence[Plan] = (),
+        fruitless: Sequence[Plan] = (),
     ) -> Sequence[Plan]:
+        self.told_fruitless.append((candidate.id, tuple(p.title for p in fruitless)))
         self.seen_experiences.append(tuple(e.id for e in experiences))
         self.planned.append((candidate.id, count))
         done = {plan.title for plan in tried}

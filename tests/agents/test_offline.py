@@ -133,6 +133,16 @@ async def test_what_was_tried_is_not_proposed_again() -> None:
     }
 
 
+async def test_what_did_not_help_an_ancestor_comes_back_last() -> None:
+    first = await plans(A, B, count=6)
+    moved = evolve(first[0], title=first[0].title + " (line 7)", line=7)
+    agent, task = OfflineAgent([A, B]), problem()
+    again = await agent.plan(task, baseline(task), (), 6, seed=0, fruitless=(first[0], moved))
+    assert {p.title for p in again} == {p.title for p in first} - {first[0].title}
+    rest = await agent.plan(task, baseline(task), (), 6, seed=0, fruitless=first)
+    assert len(rest) == 6
+
+
 async def test_experience_changes_the_order() -> None:
     tags = Tags(("dma_copy",), "dma", "nest0", "f32", "legacy", "trn1")
     good = Experience("good", "t", "t", rewrite="set-b", tags=tags, ratio=9.0, wins=9)

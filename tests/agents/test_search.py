@@ -193,6 +193,15 @@ async def test_of_equally_fast_kernels_the_simplest_is_taken() -> None:
     assert len(rough.best.steps) == 1
 
 
+async def test_the_planner_learns_what_did_not_help_an_ancestor() -> None:
+    walker = Walker(steps=((1, 0), (-1, 0), (0, -1)))
+    await search(quick(iterations=2, beam=1), walker=walker)
+    (first, nothing), (second, told) = walker.told_fruitless
+    assert (first, nothing) == ("baseline", ())
+    assert second != "baseline"
+    assert set(told) == {"step -1,0", "step 0,-1"}
+
+
 async def test_stops_when_nothing_improves() -> None:
     result = await search(quick(iterations=9, patience=2), walker=Walker(steps=((-1, 0), (0, -1))))
     assert result.iterations == 2
