@@ -73,6 +73,12 @@ class Emitter:
         self.buffers: dict[str, str] = {}
         self.tiles: dict[str, str] = {}
         self.constants: list[str] = []
+        k = nest.contraction
+        self.k_index = k.variable
+        self.k_range = self.source.one_line(k.node.iter)
+        assert isinstance(k.node.iter, ast.Call)
+        self.k_count = self.source.one_line(k.node.iter.args[0])
+        self.k_rebound: str | None = None
 
     def text(self) -> str:
         """The whole new file.
@@ -84,6 +90,7 @@ class Emitter:
             self.source.check_whole_lines(loop.node)
         for axis in self.axes.values():
             self._name_axis(axis)
+        self._name_contraction()
         for operand in self.nest.operands:
             stem = _stem(operand.tile.name)
             self.buffers[operand.role] = self.speller.fresh(f"{stem}_block")
@@ -122,6 +129,10 @@ class Emitter:
         size = self.speller.number(axis.width, self._near(axis))
         self.constants.append(f"{axis.tiles_name} = {axis.tiles}")
         self.constants.append(f"{axis.width_name} = {axis.tiles_name} * {size}")
+
+    def _name_contraction(self) -> None:
+        """All of K is one block here."""
+        self._check_names(self.nest.contraction.node.iter)
 
     def _near(self, axis: Axis) -> list[ast.AST]:
         """Expressions in which the author wrote this dimension's tile size."""
@@ -209,23 +220,25 @@ class Emitter:
         )
         columns = self._width(operand)
         dtype = self._dtype(operand)
-        header = f"for {k.variable} in {self.source.one_line(k.node.iter)}:"
-        self._check_names(k.node.iter)
+        header = f"for {self.k_index} in {self.k_range}:"
         source = self._wide_source(operand)
+        inner = indent + self.unit
         if self.context.legacy:
-            depth = self.source.one_line(k.node.iter.args[0])
             yield self._line(
                 indent,
-                f"{buffer} = {nl}.ndarray(({depth}, {nl}.par_dim({rows}), {columns}), "
+                f"{buffer} = {nl}.ndarray(({self.k_count}, {nl}.par_dim({rows}), {columns}), "
                 f"dtype={dtype}, buffer={nl}.sbuf)",
             )
             yield self._line(indent, header)
-            target = f"{buffer}[{k.variable}, :, :]"
-            yield self._transfer(indent + self.unit, operand, target, source)
+            if self.k_rebound is not None:
+                yield self._line(inner, self.k_rebound)
+            target = f"{buffer}[{self.k_index}, :, :]"
+            yield self._transfer(inner, operand, target, source)
             return
         yield self._line(indent, f"{buffer} = []")
         yield self._line(indent, header)
-        inner = indent + self.unit
+        if self.k_rebound is not None:
+            yield self._line(inner, self.k_rebound)
         yield self._line(
             inner, f"{tile} = {nl}.ndarray(({rows}, {columns}), dtype={dtype}, buffer={nl}.sbuf)"
         )
@@ -241,9 +254,10 @@ class Emitter:
         axis = self.axes[operand.role]
         if axis.split:
             return axis.width_name
-        return self.speller.number(
-            axis.width * axis.tiles, self._dimension_nodes(operand, operand.columns)
-        )
+        near = self._dimension_nodes(operand, operand.columns)
+        if axis.loop is not None:
+            near = [*near, axis.loop.node.iter]
+        return self.speller.number(axis.width * axis.tiles, near)
 
     def _dtype(self, operand: Operand) -> str:
         """The tile's own type as the author wrote it, else the input's."""
@@ -292,7 +306,8 @@ class Emitter:
                 return self.speller.slice(first, width, nodes, f"({name} + 1) * {width}")
             first = f"{first} + {self.speller.affine(start, names, nodes)}"
             return self.speller.slice(first, width, nodes)
-        return self.speller.dimension(Dim(start, axis.width * axis.tiles), names, nodes)
+        near = [*nodes, axis.loop.node.iter]
+        return self.speller.dimension(Dim(start, axis.width * axis.tiles), names, near)
 
     def _kept_dimension(
         self, operand: Operand, dim: Dim, names: dict[Symbol, str], nodes: list[ast.AST]
@@ -346,7 +361,7 @@ class Emitter:
         last = self.nest.outer[-1].node.end_lineno or 0
         text = self.source.extract(first, last, edits)
         old = self.source.indent_of(statements[0])
-        moved = _squeeze(reindent(text, old, indent))
+        moved = squeeze(reindent(text, old, indent))
         return "".join(self._rewrapped(line) for line in moved.splitlines(keepends=True)), used
 
     def _rewrapped(self, line: str) -> str:
@@ -387,7 +402,7 @@ class Emitter:
 
     def _tile_in_block(self, operand: Operand) -> str:
         axis = self.axes[operand.role]
-        buffer, k = self.buffers[operand.role], self.nest.contraction.variable
+        buffer, k = self.buffers[operand.role], self.k_index
         columns = ":"
         if axis.has_tiles:
             nodes = self._dimension_nodes(operand, operand.columns)
@@ -424,7 +439,7 @@ def _fold(text: str) -> str:
     return folded.replace(",)", ")")
 
 
-def _squeeze(text: str) -> str:
+def squeeze(text: str) -> str:
     """No blank line at the start, and none doubled where statements were taken out."""
     lines = text.splitlines(keepends=True)
     result: list[str] = []

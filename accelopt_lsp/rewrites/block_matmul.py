@@ -26,13 +26,13 @@ After::
 from __future__ import annotations
 
 from accelopt_lsp.rewrites.base import Description, NotApplicable, RewriteContext, Site
-from accelopt_lsp.rewrites.block_edits import Emitter
+from accelopt_lsp.rewrites.block_k_edits import emitter
 from accelopt_lsp.rewrites.block_plans import Plan, choose_plans, naive_bytes, plan_for, varied
 from accelopt_lsp.rewrites.matmul_nest import MatmulNest, find_nests, why_not
 
 NAME = "block-matmul"
 _SITES = 5
-_LESS = 0.95
+_LESS = 0.8
 """Only choices that read less than this share of today's bytes are offered."""
 
 
@@ -80,7 +80,7 @@ class BlockMatmul:
             for plan in varied(plans)[:_SITES]:
                 site = self._site(nest, plan, len(sites))
                 try:
-                    Emitter(context, nest, plan).text()
+                    emitter(context, nest, plan).text()
                 except NotApplicable:
                     continue
                 sites.append(site)
@@ -89,19 +89,15 @@ class BlockMatmul:
     def _site(self, nest: MatmulNest, plan: Plan, rank: int) -> Site:
         line = nest.product.node.lineno
         block_m, block_n = plan.blocks
-        parameters = {
-            "line": line,
-            "block_m": block_m,
-            "block_n": block_n,
-            "resident": plan.resident,
-        }
+        deep = plan.depth is not None
+        what = f"{plan.depth} tiles of K" if deep else f"the {plan.resident} operand"
         now = sum(naive_bytes(nest, o) for o in nest.operands)
         return Site(
             NAME,
-            f"{NAME}:{line}:{plan.resident}:{block_m}x{block_n}",
+            f"{NAME}:{line}:{f'k{plan.depth}' if deep else plan.resident}:{block_m}x{block_n}",
             f"Block the product in line {line} by {block_m} x {block_n} output tiles and keep "
-            f"the {plan.resident} operand on chip",
-            parameters,
+            f"{what} on chip",
+            {"line": line, **plan.parameters},
             f"loads {plan.hbm_bytes / 1e6:.0f} MB from HBM instead of {now / 1e6:.0f} MB; blocks "
             f"take {plan.partition_bytes / 1024:.0f} KiB of SBUF per partition",
             line,
@@ -116,4 +112,4 @@ class BlockMatmul:
         if not chosen:
             raise NotApplicable(why_not(context.model, line))
         plan = plan_for(context, chosen[0], parameters)
-        return Emitter(context, chosen[0], plan).text()
+        return emitter(context, chosen[0], plan).text()

@@ -11,6 +11,10 @@ from accelopt_lsp.rewrites.base import NotApplicable, RewriteContext
 from accelopt_lsp.rewrites.matmul_nest import MatmulNest, Operand
 from accelopt_lsp.rewrites.model import require
 
+_CAUTION = 1.25
+"""Loads are assumed to take this much longer than at the full rate."""
+_SUMMING = 0.1
+"""Share of the time for partial sums that does not hide behind the products."""
 _SHARE = 0.9
 """Share of the SBUF budget that blocks may take; the rest is left to the epilogue's tiles."""
 
@@ -25,6 +29,7 @@ class Plan:
         nanoseconds: estimated time of the nest.
         hbm_bytes: what the operands' loads read in total.
         partition_bytes: SBUF that the blocks take.
+        depth: tiles of K per block; None keeps all of K on chip.
     """
 
     resident: str
@@ -32,6 +37,15 @@ class Plan:
     nanoseconds: float
     hbm_bytes: int
     partition_bytes: int
+    depth: int | None = None
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """By what a planner names this choice."""
+        found: dict[str, Any] = {"block_m": self.blocks[0], "block_n": self.blocks[1]}
+        if self.depth is None:
+            return {**found, "resident": self.resident}
+        return {**found, "block_k": self.depth}
 
 
 def _trips(operand: Operand) -> int:
@@ -55,8 +69,52 @@ def choose_plans(context: RewriteContext, nest: MatmulNest) -> list[Plan]:
                 plan = _plan(context, nest, resident, (block_m, block_n))
                 if plan is not None:
                     plans.append(plan)
+    if not plans:
+        plans = _deep_plans(context, nest)
     plans.sort(key=lambda p: (round(p.nanoseconds / 1e3), p.partition_bytes))
     return plans
+
+
+def _deep_plans(context: RewriteContext, nest: MatmulNest) -> list[Plan]:
+    """Choices where only a part of K is on chip at a time."""
+    depth = nest.contraction.trips or 1
+    found = []
+    for block_m in _divisors(_trips(nest.stationary)):
+        for block_n in _divisors(_trips(nest.moving)):
+            for part in _divisors(depth):
+                if part < depth:
+                    plan = deep_plan(context, nest, (block_m, block_n), part)
+                    found += [plan] if plan is not None else []
+    return found
+
+
+def deep_plan(
+    context: RewriteContext, nest: MatmulNest, blocks: tuple[int, int], part: int
+) -> Plan | None:
+    """A choice where ``part`` tiles of K are on chip at a time and sums are kept in SBUF."""
+    operands = (nest.stationary, nest.moving)
+    depth = nest.contraction.trips or 1
+    if part < 1 or depth % part or not all(o.itemsize for o in operands):
+        return None
+    if any(b < 1 or _trips(o) % b for o, b in zip(operands, blocks, strict=True)):
+        return None
+    rows = nest.stationary.height
+    sizes = [part * b * o.width * o.itemsize for o, b in zip(operands, blocks, strict=True)]
+    sums = blocks[0] * blocks[1] * nest.moving.width * 4
+    total = 2 * sum(sizes) + 2 * sums
+    if total > context.sbuf_budget * _SHARE:
+        return None
+    target = context.target
+    tiles = _trips(nest.stationary) * _trips(nest.moving)
+    passes = matmul_passes(max(o.itemsize for o in operands))
+    compute = tiles * depth * nest.moving.width * passes / target["pe_effective_clock"]
+    added = tiles * depth / part * (nest.moving.width / target["vector_clock"] + 100.0)
+    output_blocks = tiles // (blocks[0] * blocks[1])
+    loads = [_transfer_ns(context, o, b, part) for o, b in zip(operands, blocks, strict=True)]
+    moved = output_blocks * depth / part * sum(loads)
+    time = max(compute, _CAUTION * moved, added) + sum(loads) + _SUMMING * added
+    traffic = output_blocks * (depth // part) * rows * sum(sizes)
+    return Plan("none", blocks, time, traffic, total, part)
 
 
 def varied(plans: list[Plan]) -> list[Plan]:
@@ -81,17 +139,25 @@ def plan_for(context: RewriteContext, nest: MatmulNest, parameters: Any) -> Plan
     Raises:
         NotApplicable: they do not divide the tiles, or do not fit.
     """
-    wanted = {k: v for k, v in parameters.items() if k in ("resident", "block_m", "block_n")}
+    names = ("resident", "block_m", "block_n", "block_k")
+    wanted = {k: v for k, v in parameters.items() if k in names}
+    sizes = [v for k, v in wanted.items() if k != "resident"]
+    require(all(isinstance(s, int) for s in sizes), "block sizes are whole numbers of tiles")
+    if {"block_k", "block_m", "block_n"} <= wanted.keys():
+        blocks = (wanted["block_m"], wanted["block_n"])
+        plan = deep_plan(context, nest, blocks, wanted["block_k"])
+        require(plan is not None, f"blocks of {blocks[0]} x {blocks[1]} tiles do not fit")
+        assert plan is not None
+        return plan
     if {"resident", "block_m", "block_n"} <= wanted.keys():
         blocks = (wanted["block_m"], wanted["block_n"])
-        require(all(isinstance(b, int) for b in blocks), "block sizes are whole numbers of tiles")
         plan = _plan(context, nest, wanted["resident"], blocks)
         require(plan is not None, f"blocks of {blocks[0]} x {blocks[1]} tiles do not fit")
         assert plan is not None
         return plan
     for plan in choose_plans(context, nest):
-        given = {"resident": plan.resident, "block_m": plan.blocks[0], "block_n": plan.blocks[1]}
-        if all(given[k] == v for k, v in wanted.items()):
+        given = plan.parameters
+        if all(given.get(k) == v for k, v in wanted.items()):
             return plan
     raise NotApplicable("no blocks with these parameters fit on chip")
 
@@ -125,7 +191,7 @@ def _plan(
     streamed_ns = _transfer_ns(context, streamed, sizes[streamed.role], depth)
     loads = outer_blocks * (kept_ns + inner_blocks * streamed_ns)
     stalls = 0.0 if doubled else (outer_blocks - 1) * kept_ns
-    time = max(compute, loads) + stalls + kept_ns + streamed_ns
+    time = max(compute, _CAUTION * loads) + stalls + kept_ns + streamed_ns
     rows = nest.stationary.height
     traffic = rows * outer_blocks * (kept_bytes + inner_blocks * streamed_bytes)
     return Plan(resident, blocks, time, traffic, total)

@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from attrs import define, field, frozen
 
-from accelopt_lsp.nki.arguments import LiteralSpec, NameSpec, TensorSpec, TupleSpec
 from accelopt_lsp.nki.dialects import BindError, find_api
-from accelopt_lsp.nki.operands import Buffer
 from accelopt_lsp.rewrites.affine import Affine, Symbol
 from accelopt_lsp.rewrites.base import NotApplicable, RewriteContext
-from accelopt_lsp.rewrites.evaluate import Evaluator, dotted, whole_view
+from accelopt_lsp.rewrites.bindings import bind_module_constants, bind_parameters
+from accelopt_lsp.rewrites.evaluate import Evaluator, dotted
 from accelopt_lsp.rewrites.values import (
-    ApiRef,
     Items,
     Literal,
     Loop,
@@ -149,69 +146,11 @@ def build_model(context: RewriteContext) -> KernelModel:
     """Walk a kernel."""
     evaluator = Evaluator(context.kernel.aliases, context.dialect, context.target)
     model = KernelModel(context, evaluator)
-    _bind_module_constants(context, evaluator)
-    _bind_parameters(context, evaluator)
+    bind_module_constants(context, evaluator)
+    bind_parameters(context, evaluator)
     _collect_bindings(context.function, model)
     _Walker(model).block(context.function.body, guarded=False)
     return model
-
-
-def module_constants(tree: ast.Module) -> Iterator[tuple[ast.Name, ast.expr]]:
-    """Module-level assignments, pairs of a tuple assignment one by one."""
-    for node in tree.body:
-        if not isinstance(node, ast.Assign) or len(node.targets) != 1:
-            continue
-        target = node.targets[0]
-        if isinstance(target, ast.Name):
-            yield target, node.value
-        elif isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
-            for name, value in zip(target.elts, node.value.elts, strict=False):
-                if isinstance(name, ast.Name):
-                    yield name, value
-
-
-def _bind_module_constants(context: RewriteContext, evaluator: Evaluator) -> None:
-    for target, node in module_constants(context.tree):
-        found = evaluator.value(node)
-        if found is not None and not isinstance(found, ApiRef | View | TileList):
-            evaluator.env[target.id] = found
-
-
-def _bind_parameters(context: RewriteContext, evaluator: Evaluator) -> None:
-    arguments = context.function.args
-    listed = [*arguments.posonlyargs, *arguments.args]
-    defaults: dict[str, ast.expr] = dict(
-        zip(
-            [a.arg for a in listed[len(listed) - len(arguments.defaults) :]],
-            arguments.defaults,
-            strict=True,
-        )
-    )
-    for keyword, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
-        if default is not None:
-            defaults[keyword.arg] = default
-    for parameter in (*listed, *arguments.kwonlyargs):
-        spec = context.arguments.values.get(parameter.arg)
-        value = _parameter_value(parameter.arg, spec)
-        if value is None and parameter.arg in defaults:
-            value = evaluator.value(defaults[parameter.arg])
-        if value is None and spec is None:
-            value = whole_view(Tensor(parameter.arg, None, None, Buffer.HBM))
-        evaluator.env[parameter.arg] = value
-
-
-def _parameter_value(name: str, spec: Any) -> Value:
-    if isinstance(spec, TensorSpec):
-        return whole_view(Tensor(name, spec.shape, spec.dtype, Buffer.HBM))
-    if isinstance(spec, LiteralSpec):
-        if isinstance(spec.value, int) and not isinstance(spec.value, bool):
-            return Affine(spec.value)
-        return Literal(spec.value)
-    if isinstance(spec, NameSpec):
-        return ApiRef(spec.name)
-    if isinstance(spec, TupleSpec):
-        return Items(tuple(_parameter_value(f"{name}[{i}]", s) for i, s in enumerate(spec.items)))
-    return None
 
 
 def _collect_bindings(function: ast.FunctionDef, model: KernelModel) -> None:

@@ -10,7 +10,7 @@ from attrs import define
 
 from accelopt_lsp.rewrites.affine import Affine, Dim, Symbol
 from accelopt_lsp.rewrites.base import NotApplicable, RewriteContext
-from accelopt_lsp.rewrites.model import module_constants
+from accelopt_lsp.rewrites.bindings import module_constants
 from accelopt_lsp.rewrites.source import all_identifiers, fresh_name, names_in
 from accelopt_lsp.rewrites.values import Loop, integer
 

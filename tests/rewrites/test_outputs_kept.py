@@ -9,12 +9,12 @@ import pytest
 from accelopt_lsp.nki.profile import Profile
 from accelopt_lsp.profiler.base import Job
 from accelopt_lsp.profiler.simulator import SimulatorProfiler
-from accelopt_lsp.rewrites import catalogue
-from tests.rewrites.kernels import all_kernels, context_of
+from accelopt_lsp.rewrites import apply_named, catalogue
+from tests.rewrites.kernels import all_kernels, context_of, parameters
 
 _KERNELS = dict(all_kernels())
-_SITES = 2
-"""Best sites tried per kernel and rewrite; each one is a process."""
+_SITES = 1
+"""Best sites tried per kernel and rewrite, besides what a case names; each is a process."""
 
 
 def _relevant(name: str, rewrite: str) -> bool:
@@ -38,11 +38,16 @@ async def test_rewritten_kernels_verify(text: str, rewrite_name: str, tmp_path: 
     profiler = SimulatorProfiler()
     path = tmp_path / "kernel.py"
     path.write_text(text, encoding="utf-8")
-    for site in rewrite.find(context)[:_SITES]:
+    changed = {s.id: rewrite.apply(context, s) for s in rewrite.find(context)[:_SITES]}
+    if text.startswith("# apply:"):
+        changed["case"] = apply_named(
+            text, None, rewrite_name, parameters(text), context.arguments, context.target
+        )
+    for site, source in changed.items():
         outcome = await profiler.profile(
             Job(
                 path=path,
-                source=rewrite.apply(context, site),
+                source=source,
                 function=context.kernel.qualname,
                 arguments=context.arguments,
                 target=context.target.name,
@@ -50,8 +55,8 @@ async def test_rewritten_kernels_verify(text: str, rewrite_name: str, tmp_path: 
                 baseline=text,
             )
         )
-        assert isinstance(outcome, Profile), f"{site.id}: {outcome}"
-        assert outcome.correct, f"{site.id}: relative error {outcome.max_relative_error}"
+        assert isinstance(outcome, Profile), f"{site}: {outcome}"
+        assert outcome.correct, f"{site}: relative error {outcome.max_relative_error}"
 
 
 def test_each_rewrite_applies_to_some_example() -> None:
