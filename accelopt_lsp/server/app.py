@@ -112,7 +112,7 @@ class App:
         analysed = self.analyses.latest(document.uri)
         problem = analysed.snapshot.problem if analysed is not None else None
         if problem is not None and problem != self._problems.get(document.uri):
-            self.log(f"{document.path.name}: {problem}", lsp.MessageType.Warning)
+            self.tell(f"{document.path.name}: {problem}", lsp.MessageType.Warning)
         self._problems[document.uri] = problem
         if not self.client.pulls_diagnostics:
             self.publish(document)
@@ -220,7 +220,7 @@ def serve(tcp_port: int | None = None, app: App | None = None) -> None:
             app.server.start_io()
         else:
             app.stdio = False
-            app.server.start_tcp("127.0.0.1", tcp_port)
+            app.server.serve_one("127.0.0.1", tcp_port)
     finally:
         kill_all_children()
         app.clean()

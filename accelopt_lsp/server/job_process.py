@@ -8,6 +8,7 @@ cancelled, which ends those.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import pickle
 import threading
@@ -55,7 +56,8 @@ async def _run(use_cases: Mapping[str, UseCase], pipe: Pipe, message: Message) -
 
     def watch() -> None:
         pipe.read()  # "cancel", or the server has gone
-        loop.call_soon_threadsafe(task.cancel)
+        with contextlib.suppress(RuntimeError):  # the job is over already
+            loop.call_soon_threadsafe(task.cancel)
 
     threading.Thread(target=watch, daemon=True).start()
     answer: tuple[Any, ...]
@@ -116,7 +118,8 @@ def wrong_output(kernel: str, profile: Profile | None) -> str:
     """What to say of a kernel whose outputs differ from its reference's."""
     error = profile.max_relative_error if profile is not None else None
     figure = f" (relative L2 error {error:.3g})" if error is not None else ""
-    return f"{kernel}: outputs differ from the reference's{figure}"
+    notes = "".join(f"; {note}" for note in profile.notes) if profile is not None else ""
+    return f"{kernel}: outputs differ from the reference's{figure}{notes}"
 
 
 async def recheck(request: Request, report: Report) -> Outcome:

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
+import threading
 from collections.abc import Callable, Generator
 from typing import Any
 
 from lsprotocol import types as lsp
+from pygls.io_ import run_async
 from pygls.lsp.server import LanguageServer
 from pygls.protocol import LanguageServerProtocol, lsp_method
 
@@ -92,6 +95,37 @@ class Server(LanguageServer):
         logger.error("%s", error, exc_info=error)
         self.window_log_message(
             lsp.LogMessageParams(lsp.MessageType.Error, f"{type(error).__name__}: {error}")
+        )
+
+    def serve_one(self, host: str, port: int) -> None:
+        """Serve the first client that connects, until it leaves.
+
+        Port 0 takes a free one; which one it is is said on standard error.
+        """
+        asyncio.run(self._serve_one(host, port))
+
+    async def _serve_one(self, host: str, port: int) -> None:
+        client: asyncio.Future[tuple[asyncio.StreamReader, asyncio.StreamWriter]]
+        client = asyncio.get_running_loop().create_future()
+
+        async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            if client.done():
+                writer.close()
+            else:
+                client.set_result((reader, writer))
+
+        listener = await asyncio.start_server(accept, host, port)
+        address = listener.sockets[0].getsockname()
+        print(f"accelopt: listening on {address[0]}:{address[1]}", file=sys.stderr, flush=True)
+        reader, writer = await client
+        listener.close()
+        self.protocol.set_writer(writer)
+        await run_async(
+            stop_event=threading.Event(),
+            reader=reader,
+            protocol=self.protocol,
+            logger=logger,
+            error_handler=self.report_server_error,
         )
 
     def on(self, method: str, options: Any = None) -> Callable[[Any], Any]:

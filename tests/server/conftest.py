@@ -127,9 +127,12 @@ class Session:
         return lsp.ShowDocumentResult(success=True)
 
     def _apply(self, params: lsp.ApplyWorkspaceEditParams) -> lsp.ApplyWorkspaceEditResult:
-        """Apply as an editor does: only to the version that the edit is for."""
         self.edits.append(params)
-        for uri, version, edits in self._edits_by_document(params.edit):
+        return self.apply(params.edit)
+
+    def apply(self, edit: lsp.WorkspaceEdit) -> lsp.ApplyWorkspaceEditResult:
+        """Apply as an editor does: only to the version that the edit is for."""
+        for uri, version, edits in self._edits_by_document(edit):
             if version is not None and version != self.versions[uri]:
                 return lsp.ApplyWorkspaceEditResult(False, "the document has changed")
             self.change(uri, apply_edits(self.texts[uri], edits))

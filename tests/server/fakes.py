@@ -165,7 +165,7 @@ async def optimize(request: Request, report: Callable[..., None]) -> Outcome:
         return Outcome(name, problem=Problem("ValueError in line of the kernel", line))
     for number in range(3):
         report(f"{number + 1} of 3 candidates, best {1 + number / 2:.2f}x", (number + 1) / 3)
-        await asyncio.sleep(float(os.environ.get("FAKE_STEP_SECONDS", "0.12")))
+        await asyncio.sleep(0.12)
     if name == "best_already":
         return Outcome(name, profile=profile(), evaluations=3)
     found = Outcome(

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
+
 import pytest
 from lsprotocol import types as lsp
+from pytest_lsp import make_test_lsp_client
 
-from tests.server.conftest import Session
+from tests.server.conftest import Session, capabilities
 
 URI = "file:///tmp/kernel.py"
 KERNEL = """import nki
@@ -237,9 +241,7 @@ async def test_a_slow_analysis_is_given_up_and_the_server_lives(session: Session
     await session.diagnostics(URI)
     session.change(URI, KERNEL + "# slow\n")
     assert (await session.diagnostics(URI)).items == ()
-    await session.until(
-        lambda: any("took longer" in m.message for m in session.client.log_messages)
-    )
+    await session.message("took longer")
     session.change(URI, KERNEL + "# crash\n")
     await session.diagnostics(URI)
     session.change(URI, KERNEL)
@@ -291,3 +293,19 @@ async def test_commands_with_wrong_arguments_say_so(session: Session):
     await session.command("accelopt.optimizeKernel", URI, "missing")
     assert "it has fast" in await session.message("no kernel 'missing'")
     assert await session.command("accelopt.cancel", "no-such-job") is False
+
+
+async def test_one_client_over_tcp():
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "accelopt_lsp", "serve", "--tcp", "0", stderr=asyncio.subprocess.PIPE
+    )
+    assert process.stderr is not None
+    port = int((await process.stderr.readline()).decode().rpartition(":")[2])
+    client = make_test_lsp_client()
+    await client.start_tcp("127.0.0.1", port)
+    result = await client.initialize_session(lsp.InitializeParams(capabilities()))
+    assert result.server_info is not None
+    assert result.server_info.name == "accelopt"
+    await client.shutdown_session()
+    assert await asyncio.wait_for(process.wait(), 30) == 0
+    await client.stop()

@@ -38,8 +38,9 @@ def register(app: App) -> None:
                 app.untrust()
             base = app.configuration
             use(options.get("settings"))
-        if app.stdio and params.process_id is not None and _lives(params.process_id):
-            app.spawn(_watch(params.process_id))
+        watched = params.process_id if app.stdio and os.name == "posix" else None
+        if watched is not None and _lives(watched):
+            app.spawn(_watch(watched))
 
     @app.server.on(lsp.INITIALIZED)
     async def initialized(params: lsp.InitializedParams) -> None:

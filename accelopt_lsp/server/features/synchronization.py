@@ -39,5 +39,6 @@ def register(app: App) -> None:
             return  # opened again before this handler ran
         app.analyses.forget(uri)
         app.findings.clear(uri)
+        app.profiles = {k: v for k, v in app.profiles.items() if k[0] != uri}
         if not app.client.pulls_diagnostics:
             app.server.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, []))

@@ -1,0 +1,15 @@
+import nki
+import nki.isa as nisa
+import nki.language as nl
+
+
+# accelopt: x=bf16[128,512]
+@nki.jit
+def raising(x):
+    out = nl.ndarray((128, 512), dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.ndarray((128, 512), dtype=x.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=x)
+    limits = {"rows": 64}
+    limits["columns"]
+    nisa.dma_copy(dst=out, src=tile)
+    return out
