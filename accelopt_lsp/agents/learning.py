@@ -46,6 +46,7 @@ class Lessons:
         self._store = store
         self._run = run
         self._helpful = {e.id: e.helpful for e in initial}
+        self._improved: dict[str, bool] = {}
 
     def plans(self, iteration: int, candidate: Candidate, plans: Sequence[Plan]) -> None:
         """Keep the plans for one candidate."""
@@ -71,7 +72,6 @@ class Lessons:
                 experience = evolve(experience, id=kept)
                 if self._store is not None:
                     self._store.mark_remembered(self._run, pair.attempt.id)
-            self._helpful[experience.id] = experience.helpful
             learned.append(experience)
         return learned
 
@@ -91,33 +91,41 @@ class Lessons:
         beam: Sequence[Candidate],
         threshold: float,
     ) -> None:
-        """Keep an iteration's outcome and count wins and losses of what its plans drew on."""
+        """Keep an iteration's outcome, and count what its plans drew on and came true."""
         if self._store is not None:
             self._store.record_iteration(
                 self._run, iteration, attempts, [(c.id, c.latency_ms) for c in beam]
             )
-        best: dict[tuple[int, ...], Attempt] = {}
-        for attempt in attempts:
-            place = attempt.order[:3]
-            known = best.get(place)
-            if known is None or (attempt.speedup or 0.0) > (known.speedup or 0.0):
-                best[place] = attempt
-        for place, attempt in sorted(best.items()):
-            self._count(place, attempt, threshold)
+        self._count(attempts, threshold)
 
-    def _count(self, place: tuple[int, ...], attempt: Attempt, threshold: float) -> None:
-        if self._memory is None or not attempt.plan.experiences:
+    def _count(self, attempts: Sequence[Attempt], threshold: float) -> None:
+        """Note which known experiences were drawn on, and count what has come true."""
+        for attempt in attempts:
+            improved = (attempt.speedup or 0.0) > threshold
+            for name in attempt.plan.experiences:
+                if name in self._helpful:
+                    self._improved[name] = self._improved.get(name, False) or improved
+        for name, improved in sorted(self._improved.items()):
+            if improved:
+                self._use(name, won=self._helpful[name])
+
+    def finish(self) -> None:
+        """Count, at the end of a run, what was drawn on and improved nothing.
+
+        Each experience counts once a run: after its best place, a strategy's other places in
+        the same kernel say little about it.
+        """
+        for name, improved in sorted(self._improved.items()):
+            if not improved:
+                self._use(name, won=not self._helpful[name])
+
+    def _use(self, name: str, *, won: bool) -> None:
+        if self._memory is None:
             return
-        improved = (attempt.speedup or 0.0) > threshold
-        for helpful in (True, False):
-            names = [n for n in attempt.plan.experiences if self._helpful.get(n, True) is helpful]
-            if not names:
-                continue
-            key = f"{self._run}/{'.'.join(map(str, place))}/{'use' if helpful else 'avoid'}"
-            try:
-                self._memory.record_use(names, won=improved is helpful, key=key)
-            except DatabaseProblem as problem:
-                self._note(str(problem))
+        try:
+            self._memory.record_use([name], won=won, key=f"{self._run}/use/{name}")
+        except DatabaseProblem as problem:
+            self._note(str(problem))
 
     def _note(self, text: str) -> None:
         if text not in self.notes:

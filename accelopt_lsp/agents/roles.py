@@ -243,7 +243,8 @@ class Experience:
         origin: provenance.
         rewrite: the catalogue's rewrite behind it, if one was.
         slow, fast: the two kernels' text.
-        wins, losses: how often a plan that drew on it made a kernel faster, or did not.
+        wins, losses: runs in which a plan that drew on it came true, or none did: made a kernel
+            notably faster, or, for what is to be avoided, did not.
         pinned: never pruned.
         trusted: False for imports until they win once here.
     """

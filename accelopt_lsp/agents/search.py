@@ -187,6 +187,7 @@ class BeamSearch:
             self._lessons.iteration(self._iteration, self._current(), beam, settings.fast_threshold)
         best = await self._final(problem)
         await self._learn_from(problem, best)
+        self._lessons.finish()
         return self._result(best, beam, stopped)
 
     def _result(self, best: Candidate, beam: Sequence[Candidate], stopped: str) -> SearchResult:

@@ -44,7 +44,7 @@ class SearchSettings:
     beam: int = 2
     plans: int = 6
     attempts: int = 1
-    iterations: int = 6
+    iterations: int = 10
     fix_rounds: int = 2
     top_k: int = 4
     exp_n: int = 16
