@@ -59,10 +59,11 @@ def _write_through(session: Session, pending: Pending, target: Tensor) -> bool:
     if target.buffer is Buffer.HBM:
         raise KernelRejected("a tensor in HBM is written by nl.store or a DMA", "R034")
     result = pending.result
-    if not pending.plan.can_write(target.buffer):
-        return False
-    target = _unmasked(target, pending)
-    if result.shape != target.shape:
+    if not pending.empty:
+        if not pending.plan.can_write(target.buffer):
+            return False
+        target = _unmasked(target, pending)
+    if not pending.empty and result.shape != target.shape:
         kind = target.typed()
         same = (kind.partitions, kind.free) == (result.shape[0], _free(result))
         if not same or pending.cut:
@@ -70,7 +71,7 @@ def _write_through(session: Session, pending: Pending, target: Tensor) -> bool:
     session.pending = None
     if pending.reduces is not None:
         reduce_into(session, pending, target)
-    else:
+    elif not pending.empty:
         plan = pending.plan.into(_cut(target, pending).typed())
         session._run_pending(pending, plan, target)
     result.memory = target.memory
@@ -162,9 +163,11 @@ def augment(session: Session, name: str, tensor: Tensor, other: Any, frame: Fram
         and pending.plan.ends_in_matmul()
     ):
         session.pending = None
+        tensor.augmented = True
+        if pending.empty:
+            return tensor
         plan = pending.plan.into(_cut(tensor, pending).typed())
         session._run_pending(pending, plan, tensor, accumulates=True)
-        tensor.augmented = True
         return tensor
     if pending is not None:
         session.flush()

@@ -14,6 +14,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
@@ -150,7 +151,7 @@ def main() -> int:
     task = kernel_task(message)
     os.close(read_fd)
     watchdog = Watchdog(channel, task.path, task.access.seconds, errors.OutOfTime)
-    finish: Any = os._exit
+    finish: Callable[[int], int] = os._exit
     _dump_when_stuck(task.access.scratch, task.access.seconds + 4)
     _silence()
     sandbox.apply(task.access, (write_fd,))

@@ -5,9 +5,8 @@ from __future__ import annotations
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from accelopt_lsp.nki.dtypes import FLOAT32
 from accelopt_lsp.nki.lowering import RESULT
-from accelopt_lsp.nki.operands import Buffer
+from accelopt_lsp.nki.operands import OperandType
 from accelopt_lsp.profiler.simulator.errors import KernelRejected
 from accelopt_lsp.profiler.simulator.indexing import Affine
 from accelopt_lsp.profiler.simulator.masks import NEVER, Mask, holds
@@ -15,7 +14,7 @@ from accelopt_lsp.profiler.simulator.pending import Pending
 from accelopt_lsp.profiler.simulator.tensors import Tensor
 
 if TYPE_CHECKING:
-    from accelopt_lsp.profiler.simulator.plans import Entry
+    from accelopt_lsp.profiler.simulator.plans import Entry, Plan
     from accelopt_lsp.profiler.simulator.session import Session
 
 Cut = tuple[int, int, int]
@@ -36,9 +35,8 @@ def masked_call(session: Session, entry: Entry, bound: dict[str, Any], frame: Fr
     bound = {**bound, "mask": None}
     site, line = session.locate(frame)
     split = mask.split()
-    shape = _result_shape(session, entry, bound)
     if split is None:
-        return _nothing(session, shape, site, line)
+        return _nothing(session, entry, bound, frame)
     bounds, rest = split
     if entry.name in _FULL_WIDTH:
         return _product(session, entry, bound, bounds, frame)
@@ -59,7 +57,7 @@ def masked_call(session: Session, entry: Entry, bound: dict[str, Any], frame: Fr
                 where = holds(_shifted(rest, bounds, rank), target.shape)
         session.run(plan, narrowed, None, site, line, where=where)
         return None
-    assert shape is not None
+    shape = _whole(session, entry, bound).shape
     tensor = session._unplaced(shape, result.dtype, result.buffer)
     cut = tuple(_cuts(rank, bounds, shape))
     session.pending = Pending(
@@ -107,25 +105,31 @@ def _narrow(value: Tensor, rank: int, bounds: dict[int, Cut], api: str, name: st
     return value
 
 
-def _result_shape(session: Session, entry: Entry, bound: dict[str, Any]) -> tuple[int, ...] | None:
-    """Shape of the result without the mask."""
+def _whole_plan(session: Session, entry: Entry, bound: dict[str, Any]) -> Plan:
+    """The call without its mask, whose indices may then leave their tensors."""
     plain = dict(bound)
     for name, value in bound.items():
         if isinstance(value, Tensor) and value.fault is not None:
-            whole = value.derived(value.shape, value.strides, value.offset)
-            plain[name] = whole
-    plan = session.plan(entry, plain)
-    result = plan.lowered.result
-    return None if result is None else result.shape
+            plain[name] = value.derived(value.shape, value.strides, value.offset)
+    return session.plan(entry, plain)
 
 
-def _nothing(session: Session, shape: tuple[int, ...] | None, site: Any, line: int) -> Any:
+def _whole(session: Session, entry: Entry, bound: dict[str, Any]) -> OperandType:
+    """The result without the mask."""
+    result = _whole_plan(session, entry, bound).lowered.result
+    assert result is not None
+    return result
+
+
+def _nothing(session: Session, entry: Entry, bound: dict[str, Any], frame: FrameType) -> Any:
     """A call whose mask holds nowhere issues nothing; its result stays unwritten."""
-    if shape is None:
+    plan = _whole_plan(session, entry, bound)
+    result = plan.lowered.result
+    if result is None:
         return None
-    tensor = session._unplaced(shape, FLOAT32, Buffer.SBUF)
-    session._place(tensor, site, line)
-    tensor.settle().masked = True
+    site, line = session.locate(frame)
+    tensor = session._unplaced(result.shape, result.dtype, result.buffer)
+    session.pending = Pending(plan, bound, tensor, frame, site, line, empty=True)
     return tensor
 
 

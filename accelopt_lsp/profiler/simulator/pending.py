@@ -25,6 +25,7 @@ class Pending:
         cut: (axis, begin, end) of the result that a mask leaves.
         where: terms of the mask that span several axes.
         reduces: it is a loop reduction.
+        empty: its mask holds nowhere, so that it issues nothing.
     """
 
     plan: Plan
@@ -36,6 +37,7 @@ class Pending:
     cut: tuple[tuple[int, int, int], ...] = ()
     where: tuple[Affine, ...] = ()
     reduces: LoopReduction | None = None
+    empty: bool = False
 
 
 @define(slots=True, eq=False)

@@ -258,6 +258,9 @@ class Session:
             return
         result = pending.result
         self._place(result, pending.site, pending.line)
+        if pending.empty:
+            result.settle().masked = True
+            return
         self._run_pending(pending, pending.plan, result)
 
     def _place(self, result: Tensor, site: Site, line: int) -> None:

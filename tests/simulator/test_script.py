@@ -1,0 +1,84 @@
+"""``accelopt run``: scripts in which NKI is the simulator."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+PROGRAM = (
+    "import sys; from accelopt_lsp.profiler.simulator import run_script; "
+    "sys.exit(run_script(sys.argv[2], sys.argv[3:], module='m' in sys.argv[1], "
+    "sandbox='s' in sys.argv[1]))"
+)
+KERNEL = """
+import sys
+
+import numpy as np
+import neuronxcc.nki as nki
+import neuronxcc.nki.language as nl
+
+
+def double(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    nl.store(out, nl.add(nl.load(x), nl.load(x)))
+    return out
+"""
+
+
+def _run(path: Path, mode: str, *argv: str) -> subprocess.CompletedProcess[str]:
+    target = path.stem if "m" in mode else str(path)
+    return subprocess.run(
+        [sys.executable, "-c", PROGRAM, mode, target, *argv],
+        cwd=path.parent,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def _script(tmp_path: Path, body: str) -> Path:
+    path = tmp_path / "script.py"
+    path.write_text(KERNEL + textwrap.dedent(body))
+    return path
+
+
+def test_kernels_take_and_give_arrays(tmp_path: Path) -> None:
+    path = _script(
+        tmp_path,
+        """
+        x = np.ones((128, 64), np.float32)
+        for run in (nki.jit(double), lambda a: nki.simulate_kernel(double, a)):
+            assert np.array_equal(run(x), 2 * x)
+        timed = nki.benchmark(warmup=1, iters=2)(double)
+        timed(x)
+        latency = timed.benchmark_result.nc_latency.get_latency_percentile(99)
+        assert latency > 0
+        print(sys.argv[1:], __name__)
+        """,
+    )
+    done = _run(path, "-", "one", "--two")
+    assert done.stderr == ""
+    assert done.stdout == "['one', '--two'] __main__\n"
+    assert done.returncode == 0
+    assert _run(path, "m").returncode == 0
+
+
+def test_exit_codes_and_tracebacks_are_pythons(tmp_path: Path) -> None:
+    assert _run(_script(tmp_path, "sys.exit(3)"), "-").returncode == 3
+    failed = _run(_script(tmp_path, "nki.jit(double)(np.ones((256, 8), np.float32))"), "-")
+    assert failed.returncode == 1
+    assert failed.stderr.startswith("Traceback")
+    assert "256 partitions" in failed.stderr
+    assert _run(tmp_path / "missing.py", "-").returncode == 2
+
+
+def test_the_sandbox_is_optional(tmp_path: Path) -> None:
+    path = _script(tmp_path, "open('made.txt', 'w').close()\nopen(__file__ + '.out', 'w')")
+    assert _run(path, "-").returncode == 0
+    assert (tmp_path / "script.py.out").exists()
+    inside = _run(path, "s")
+    assert inside.returncode == 1
+    assert "scratch folder" in inside.stderr
