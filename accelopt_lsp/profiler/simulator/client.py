@@ -131,10 +131,10 @@ class Child:
     async def kill(self) -> None:
         """End the whole process group at once."""
         if self.process.returncode is None:
+            # Not process.kill(): it polls the child, and then asyncio's watcher, which waits for
+            # it too, finds no child and says so on stderr (before Python 3.12).
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.process.pid, signal.SIGKILL)
-            with contextlib.suppress(ProcessLookupError):
-                self.process.kill()
         with contextlib.suppress(Exception):
             await self.process.wait()
         # The pipe of a killed child is closed here, not when the garbage collector comes by.
