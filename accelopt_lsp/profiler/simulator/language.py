@@ -76,9 +76,11 @@ def _tile_sizes() -> Constants:
 def program_id(axis: int = 0) -> int:
     """Index of this program in the launch grid; 0 without a grid."""
     program = sessions.active().program
-    if not 0 <= axis < max(len(program), 1):
+    if not program:
+        return 0
+    if not 0 <= axis < len(program):
         raise KernelRejected(f"the launch grid has {len(program)} axes, no axis {axis}")
-    return program[axis] if program else 0
+    return program[axis]
 
 
 def num_programs(axes: Any = None) -> Any:

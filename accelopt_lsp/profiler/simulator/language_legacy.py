@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import Any
 
 import ml_dtypes
@@ -17,12 +18,22 @@ from accelopt_lsp.profiler.simulator.language import (
     loop_reduce,
     static_cast,
 )
-from accelopt_lsp.profiler.simulator.typing_names import legacy_typing
+from accelopt_lsp.profiler.simulator.typing_names import TensorAnnotation, legacy_typing
 
 
 def _unchanged(function: Any = None, **_: Any) -> Any:
     """Decorators that steer the compiler: nothing to do here."""
     return function if callable(function) else _unchanged
+
+
+class _Directive(AbstractContextManager["_Directive"]):
+    """Directives to the compiler's scheduler and allocator: nothing to do here."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        super().__init__()
+
+    def __exit__(self, *_: object) -> None:
+        return None
 
 
 def _finfo(dtype: Any) -> Any:
@@ -47,9 +58,13 @@ def modules() -> dict[str, dict[str, Any]]:
         "skip_middle_end_transformations": _unchanged,
         "enable_stack_allocator": _unchanged,
         "force_auto_alloc": _unchanged,
+        "no_reorder": _Directive,
+        "allocation_scope": _Directive,
+        "multi_buffer": _Directive,
+        "auto_alloc": _Directive,
     }
     root = jit_functions(Dialect.LEGACY)
-    root["par_dim"] = par_dim
+    root.update(par_dim=par_dim, tensor=TensorAnnotation())
     return {
         "neuronxcc": {},
         "neuronxcc.nki": root,

@@ -25,7 +25,7 @@ from accelopt_lsp.profiler.simulator.errors import InstructionLimit, KernelRejec
 from accelopt_lsp.profiler.simulator.indexing import loop_depth
 from accelopt_lsp.profiler.simulator.library import entry_of
 from accelopt_lsp.profiler.simulator.masks import holds
-from accelopt_lsp.profiler.simulator.memory import FRESH, FULL, Memory
+from accelopt_lsp.profiler.simulator.memory import FRESH, FULL, PARTIAL, Memory
 from accelopt_lsp.profiler.simulator.pending import Pending
 from accelopt_lsp.profiler.simulator.plans import Entry, Plan, Step, build
 from accelopt_lsp.profiler.simulator.slots import resolve as slots_of
@@ -457,13 +457,10 @@ class Session:
         memory = tensor.memory
         assert memory is not None
         shape = tensor.shape
-        if accumulates and memory.state == FRESH:
-            raise KernelRejected(
-                f"the product is added to {memory.name or 'a tile'} (created on line "
-                f"{memory.line}), which was never written; create it by nl.zeros",
-                "R099",
-                line,
-            )
+        if accumulates and memory.array is None:
+            # The first product of a group overwrites; poison below counts as nothing yet.
+            memory.allocate()
+            memory.state = PARTIAL
         memory.before_write(prod(shape) if where is None else 0)
         view = memory.view(tensor)
         if values.shape != shape and values.size > 1:
