@@ -19,7 +19,7 @@ __all__ = ["AnalysisOptions", "FileAnalysis", "Hint", "KernelAnalysis", "analyze
 def analyze(
     document: Document, *, path: Path | None = None, options: AnalysisOptions | None = None
 ) -> FileAnalysis:
-    """Analyze a file; see :func:`accelopt_lsp.analysis.analyze.analyze`."""
-    from accelopt_lsp.analysis.analyze import analyze as run
+    """Analyze a file; see :func:`accelopt_lsp.analysis.files.analyze`."""
+    from accelopt_lsp.analysis.files import analyze as run
 
     return run(document, path=path, options=options)

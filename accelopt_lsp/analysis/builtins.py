@@ -161,8 +161,8 @@ def _sequence(m: Machine, value: Value) -> list[Value]:
 
 def _to_list(m: Machine, args: list[Value], kwargs: dict[str, Value]) -> Value:
     if args and isinstance(args[0], ListValue):
-        return ListValue(list(args[0].items), len(m.loops))
-    return ListValue(_sequence(m, args[0]) if args else [], len(m.loops))
+        return ListValue(list(args[0].items), tuple(m.loops))
+    return ListValue(_sequence(m, args[0]) if args else [], tuple(m.loops))
 
 
 def _to_tuple(m: Machine, args: list[Value], kwargs: dict[str, Value]) -> Value:
@@ -247,7 +247,7 @@ def _sorted(m: Machine, args: list[Value], kwargs: dict[str, Value]) -> Value:
     items = _sequence(m, args[0])
     if kwargs or not all(isinstance(i, int | float | str) for i in items):
         return Unknown("sorted() of these values is not analyzed")
-    return ListValue(sorted(items), len(m.loops))
+    return ListValue(sorted(items), tuple(m.loops))
 
 
 def _slice(m: Machine, args: list[Value], kwargs: dict[str, Value]) -> Value:

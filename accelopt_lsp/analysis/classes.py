@@ -57,7 +57,7 @@ def instantiate(
     from accelopt_lsp.analysis.calls import call_function
 
     members = class_members(m, cls)
-    instance = Instance(cls, depth=len(m.loops))
+    instance = Instance(cls, loops=tuple(m.loops))
     initializer = members.get("__init__")
     if isinstance(initializer, Function):
         call_function(m, initializer, [instance, *args], kwargs)

@@ -55,7 +55,7 @@ def create(
     except Undecided as why:
         m.unknown(f"{api.name}: {why}")
         return Unknown(str(why))
-    storage = m.new_storage(shape, dtype, buffer, blocks=blocks)
+    storage = m.new_storage(shape, dtype, buffer, blocks=blocks, node=node)
     tensor: Value = Blocks(storage) if blocks else View.whole(storage)
     value = bound["fill_value"] if api.name == "nl.full" else _FILLS.get(api.name)
     started = buffer is Buffer.PSUM and value == 0

@@ -21,7 +21,6 @@ from accelopt_lsp.analysis.values import (
     ListValue,
     Mask,
     ParDim,
-    Ref,
     Unknown,
     Value,
     View,
@@ -38,34 +37,10 @@ def _constant(m: Machine, node: ast.Constant) -> Value:
 
 @evaluates(ast.Name)
 def _name(m: Machine, node: ast.Name) -> Value:
-    value = name_value(m, node.id)
+    value = m.name_value(node.id)
     if isinstance(value, ListValue):
         m.used_lists.append(value)
     return value
-
-
-def name_value(m: Machine, name: str) -> Value:
-    """What a name stands for."""
-    try:
-        return m.scope.lookup(name)
-    except KeyError:
-        return free_name(m, name)
-
-
-def free_name(m: Machine, name: str) -> Value:
-    """A name that no scope binds: an import, a builtin, or unknown."""
-    canonical = m.aliases.canonical(name)
-    if canonical is not None:
-        return Ref(canonical)
-    if name in BUILTIN_NAMES:
-        return Ref(f"builtins.{name}")
-    return Unknown(f"{name} is not defined in this file")
-
-
-BUILTIN_NAMES = frozenset(
-    "abs all any bool dict divmod enumerate float int isinstance len list max min pow print range "
-    "reversed round set slice sorted str sum tuple type zip getattr hasattr map filter".split()
-)
 
 
 @evaluates(ast.Attribute)
@@ -73,7 +48,7 @@ def _attribute(m: Machine, node: ast.Attribute) -> Value:
     if node.attr in ("append", "extend"):
         # Adding to a list is no use of what it holds.
         if isinstance(node.value, ast.Name):
-            return attribute_of(m, name_value(m, node.value.id), node.attr)
+            return attribute_of(m, m.name_value(node.value.id), node.attr)
         if isinstance(node.value, ast.Subscript):
             return attribute_of(m, mutable_item(m, node.value), node.attr)
     value = attribute_of(m, m.eval(node.value), node.attr)
@@ -89,7 +64,7 @@ def _tuple(m: Machine, node: ast.Tuple) -> Value:
 
 @evaluates(ast.List, ast.Set)
 def _list(m: Machine, node: ast.List) -> Value:
-    return ListValue(_elements(m, node.elts), len(m.loops))
+    return ListValue(_elements(m, node.elts), tuple(m.loops))
 
 
 def _elements(m: Machine, nodes: list[ast.expr]) -> list[Value]:
@@ -359,12 +334,12 @@ def _index_binary(op: ast.operator, left: Any, right: Any) -> Value:
 
 def _list_binary(m: Machine, op: ast.operator, left: Any, right: Any) -> Value:
     if isinstance(op, ast.Add) and isinstance(left, ListValue) and isinstance(right, ListValue):
-        return ListValue([*left.items, *right.items], len(m.loops))
+        return ListValue([*left.items, *right.items], tuple(m.loops))
     if isinstance(op, ast.Mult):
         items, times = (left, right) if isinstance(left, ListValue) else (right, left)
         if isinstance(items, ListValue) and isinstance(times, int):
             if len(items.items) * times <= 100_000:
-                return ListValue(items.items * times, len(m.loops))
+                return ListValue(items.items * times, tuple(m.loops))
     raise Undecided("this list operation is not analyzed")
 
 
@@ -391,7 +366,10 @@ def _broadcast(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
 
 @evaluates(ast.Subscript)
 def _subscript(m: Machine, node: ast.Subscript) -> Value:
-    return subscript_value(m, node, m.eval(node.value), node.slice)
+    value = subscript_value(m, node, m.eval(node.value), node.slice)
+    if isinstance(value, ListValue):
+        m.used_lists.append(value)
+    return value
 
 
 @evaluates(ast.Slice)

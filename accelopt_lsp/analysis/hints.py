@@ -85,7 +85,8 @@ def _dma_hint(line: LineWork) -> Hint:
     if read and wrote:
         verb, total = "copy", read
     each = total / max(line.count, 1)
-    parts = [f"{verb} {bytes_text(each)}"]
+    about = "" if total % max(line.count, 1) == 0 else "about "
+    parts = [f"{verb} {about}{bytes_text(each)}"]
     detail = [f"{line.count} transfers of {bytes_text(each)}: {bytes_text(total)} in all."]
     if line.descriptor_bytes is not None:
         parts.append(f"{bytes_text(line.descriptor_bytes)}/descriptor")
@@ -119,7 +120,8 @@ def _compute_hint(line: LineWork, engines: dict[str, float], whole_ns: float) ->
 def _allocation_hints(workload: Workload) -> Iterator[Hint]:
     by_line: dict[int, tuple[Buffer, int, str]] = {}
     for allocation in workload.allocations:
-        if allocation.name:
+        known = by_line.get(allocation.line)
+        if allocation.name and (known is None or known[1] < allocation.partition_bytes):
             by_line[allocation.line] = (
                 allocation.buffer,
                 allocation.partition_bytes,

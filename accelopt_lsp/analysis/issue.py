@@ -231,7 +231,7 @@ def report_fault(m: Machine, node: ast.AST, view: View) -> None:
     """R028 for a view that is sure to be out of bounds."""
     message = view.fault.describe(view.shape) if view.fault is not None else ""
     if message:
-        m.find("R028", f"{message} of {view.storage.base.name or 'the tensor'}", node)
+        m.find("R028", f"{message} of {view.storage.name or 'the tensor'}", node)
 
 
 def _view_result(views: Mapping[str, View], lowered: Lowered) -> Value:
@@ -257,7 +257,7 @@ def _record(
     if lowered.result is not None:
         given = whole or lowered.result
         storage = m.new_storage(
-            given.shape, given.dtype, given.buffer, kind="temporary"
+            given.shape, given.dtype, given.buffer, kind="temporary", node=node
         )
         result = View.whole(storage)
         views[RESULT] = result

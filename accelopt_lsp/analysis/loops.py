@@ -239,24 +239,24 @@ class Loop:
         finally:
             del m.loops[depth:]
         if var.trips > 1:
-            self._check_lists(var, appended, used, depth)
-            self._wrap_lists(var, appended, depth)
+            self._check_lists(var, appended, used)
+            self._wrap_lists(var, appended)
             self._last_values(var)
         return signal
 
-    def _check_lists(self, var: Var, appended: int, used: int, depth: int) -> None:
+    def _check_lists(self, var: Var, appended: int, used: int) -> None:
         """A list that grows in the loop and is used there differs between iterations."""
         m = self.m
-        grown = {id(items) for items, _ in m.appended[appended:] if items.depth <= depth}
+        grown = {id(items) for items, _ in m.appended[appended:] if var not in items.loops}
         if grown and any(id(items) in grown for items in m.used_lists[used:]):
             raise split(((var, 1),), "a list that grows in a loop and is used there")
 
-    def _wrap_lists(self, var: Var, since: int, depth: int) -> None:
+    def _wrap_lists(self, var: Var, since: int) -> None:
         """Items appended during a visit stand for one run of items per iteration."""
         m = self.m
         first: dict[int, tuple[ListValue, int]] = {}
         for items, length in m.appended[since:]:
-            if items.depth <= depth:
+            if var not in items.loops:
                 first.setdefault(id(items), (items, length))
         for owner, length in first.values():
             added = tuple(owner.items[length:])
@@ -337,7 +337,7 @@ def _while(m: Machine, node: ast.While) -> Signal | None:
 
 @evaluates(ast.ListComp, ast.GeneratorExp, ast.SetComp)
 def _list_comprehension(m: Machine, node: ast.ListComp) -> Value:
-    result = ListValue([], len(m.loops))
+    result = ListValue([], tuple(m.loops))
 
     def add_item() -> None:
         m.appended.append((result, len(result.items)))

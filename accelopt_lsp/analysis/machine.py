@@ -19,7 +19,7 @@ from accelopt_lsp.analysis.affine import Undecided, Var, split
 from accelopt_lsp.analysis.names import Aliases
 from accelopt_lsp.analysis.scope import Journal, Scope
 from accelopt_lsp.analysis.syntax import Document
-from accelopt_lsp.analysis.values import Storage, Unknown, Value, View
+from accelopt_lsp.analysis.values import Ref, Storage, Unknown, Value, View
 from accelopt_lsp.nki.diagnostics import Severity
 from accelopt_lsp.nki.dialects import Dialect
 from accelopt_lsp.nki.dtypes import DType
@@ -143,7 +143,7 @@ class Machine:
     unsupported: list[tuple[int, str, int]] = field(factory=list)
     appended: list[tuple[Any, int]] = field(factory=list)
     used_lists: list[Any] = field(factory=list)
-    dict_depths: list[tuple[dict[Any, Any], int]] = field(factory=list)
+    dict_loops: list[tuple[dict[Any, Any], tuple[Var, ...]]] = field(factory=list)
     fresh: dict[int, int] = field(factory=dict)
     outputs: list[View] = field(factory=list)
     program: list[Any] = field(factory=list)
@@ -174,6 +174,13 @@ class Machine:
             return Unknown(str(why))
         except (ArithmeticError, ValueError, TypeError) as error:
             return Unknown(f"{type(error).__name__}: {error}")
+
+    def name_value(self, name: str) -> Value:
+        """What a name stands for; an import or a builtin where no scope binds it."""
+        try:
+            return self.scope.lookup(name)
+        except KeyError:
+            return free_name(self, name)
 
     def run(self, body: list[ast.stmt]) -> Signal | None:
         """Execute statements; gives (``return``, value), (``break``, None) ... or None."""
@@ -227,7 +234,7 @@ class Machine:
         name: str = "",
         kind: str = "tensor",
         blocks: int = 0,
-        root: Storage | None = None,
+        node: ast.AST | None = None,
     ) -> Storage:
         storage = Storage(
             next(self._storage_ids),
@@ -239,28 +246,27 @@ class Machine:
             self.line,
             tuple(self.loops),
             kind,
-            root,
+            node,
         )
-        if root is None:
-            self.storages.append(storage)
+        self.storages.append(storage)
         return storage
 
     def new_dict(self, items: dict[Any, Value]) -> dict[Any, Value]:
-        """Remember at which loop depth a dictionary was created."""
-        self.dict_depths.append((items, len(self.loops)))
+        """Remember in which loops a dictionary was created."""
+        self.dict_loops.append((items, tuple(self.loops)))
         return items
 
-    def depth_of(self, owner: dict[Any, Value]) -> int:
-        """Number of loops that were open when a dictionary was created."""
-        return next((d for known, d in reversed(self.dict_depths) if known is owner), 0)
+    def loops_of(self, owner: dict[Any, Value]) -> tuple[Var, ...]:
+        """Visits of loops that were open when a dictionary was created."""
+        return next((v for known, v in reversed(self.dict_loops) if known is owner), ())
 
-    def alone(self, depth: int) -> None:
-        """Ask that the loops opened since ``depth`` are visited one iteration at a time.
+    def alone(self, born: tuple[Var, ...] = ()) -> None:
+        """Ask that loops opened since ``born`` are visited one iteration at a time.
 
         Raises:
             NeedSplit, Undecided: some of them is not.
         """
-        terms = tuple((v, 1) for v in self.loops[depth:] if v.trips > 1)
+        terms = tuple((v, 1) for v in self.loops if v.trips > 1 and v not in born)
         if terms:
             raise split(terms, "something that a loop changes from iteration to iteration")
 
@@ -268,7 +274,7 @@ class Machine:
         """Note an access, for lifetimes and reload factors."""
         self.sequence += 1
         self.accesses.append(
-            Access(view.storage.base, self.sequence, tuple(self.loops), view.block, written)
+            Access(view.storage, self.sequence, tuple(self.loops), view.block, written)
         )
 
     def snapshot(self) -> tuple[int, ...]:
@@ -306,6 +312,22 @@ class Machine:
 
 
 Signal = tuple[str, Any]
+BUILTIN_NAMES = frozenset(
+    "abs all any bool dict divmod enumerate float int isinstance len list max min pow print range "
+    "reversed round set slice sorted str sum tuple type zip getattr hasattr map filter".split()
+)
+
+
+def free_name(m: Machine, name: str) -> Value:
+    """A name that no scope binds: an import, a builtin, or unknown."""
+    canonical = m.aliases.canonical(name)
+    if canonical is not None:
+        return Ref(canonical)
+    if name in BUILTIN_NAMES:
+        return Ref(f"builtins.{name}")
+    return Unknown(f"{name} is not defined in this file")
+
+
 RETURN, BREAK, CONTINUE = "return", "break", "continue"
 
 Evaluator = Callable[[Machine, Any], Value]

@@ -8,7 +8,7 @@ from typing import Any
 from attrs import evolve
 
 from accelopt_lsp.analysis import affine
-from accelopt_lsp.analysis.affine import Affine, Undecided
+from accelopt_lsp.analysis.affine import Affine, Undecided, Var
 from accelopt_lsp.analysis.host import host_method
 from accelopt_lsp.analysis.issue import call_api
 from accelopt_lsp.analysis.machine import Machine, Record
@@ -293,7 +293,7 @@ def _list_method(m: Machine, owner: ListValue, name: str, args: list[Value]) -> 
         m.journal.replace(owner.items, [*owner.items, *items])
         return None
     if name in ("pop", "insert", "clear", "remove", "reverse", "sort"):
-        m.alone(owner.depth)
+        m.alone(owner.loops)
         if name == "pop" and flat_length(owner.items) == len(owner.items):
             index = args[0] if args else -1
             if isinstance(index, int) and -len(owner.items) <= index < len(owner.items):
@@ -305,7 +305,7 @@ def _list_method(m: Machine, owner: ListValue, name: str, args: list[Value]) -> 
             m.journal.replace(owner.items, [])
             return None
     if name == "copy":
-        return ListValue(list(owner.items), len(m.loops))
+        return ListValue(list(owner.items), tuple(m.loops))
     m.journal.replace(owner.items, [Unknown(f"list.{name} is not analyzed")])
     return Unknown(f"list.{name} is not analyzed")
 
@@ -323,17 +323,17 @@ def _dict_method(m: Machine, owner: dict[Any, Value], name: str, args: list[Valu
         return tuple(owner.items())
     if name == "update" and args and isinstance(args[0], dict):
         for key, value in args[0].items():
-            set_entry(m, owner, m.depth_of(owner), key, value)
+            set_entry(m, owner, m.loops_of(owner), key, value)
         return None
     return Unknown(f"dict.{name} is not analyzed")
 
 
 def set_entry(
-    m: Machine, table: dict[Any, Value], depth: int, key: Any, value: Value
+    m: Machine, table: dict[Any, Value], born: tuple[Var, ...], key: Any, value: Value
 ) -> None:
     """``table[key] = value``; if that changes what other iterations see, they part ways."""
     if key not in table or type_signature(table[key]) != type_signature(value):
-        m.alone(depth)
+        m.alone(born)
     m.journal.set_item(table, key, value)
 
 

@@ -13,9 +13,9 @@ from accelopt_lsp.analysis import (  # noqa: F401 - they register what they hand
 )
 from accelopt_lsp.analysis.affine import NeedSplit, Undecided
 from accelopt_lsp.analysis.calls import call_function
-from accelopt_lsp.analysis.expressions import free_name, make_function
+from accelopt_lsp.analysis.expressions import make_function
 from accelopt_lsp.analysis.kernels import KernelSource
-from accelopt_lsp.analysis.machine import Budget, KernelRaises, Machine, OutOfSteps
+from accelopt_lsp.analysis.machine import Budget, KernelRaises, Machine, OutOfSteps, free_name
 from accelopt_lsp.analysis.names import Aliases, find_aliases
 from accelopt_lsp.analysis.syntax import Document
 from accelopt_lsp.analysis.tree import function_node, module_of
@@ -110,7 +110,8 @@ def run_kernel(
         if given is not None:
             values[parameter.name] = argument_value(machine, parameter.name, given)
         elif parameter.default is None and parameter.kind != "args":
-            values[parameter.name] = Unknown(f"argument {parameter.name} is not known")
+            number = parameter.annotation in ("int", "float")
+            values[parameter.name] = Unknown(f"argument {parameter.name} is not known", number)
     try:
         _run_programs(machine, function, values, kernel, 0)
     except KernelRaises:

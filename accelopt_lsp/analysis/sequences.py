@@ -104,6 +104,8 @@ def mutable_item(m: Machine, node: ast.Subscript) -> Value:
     """
     if isinstance(node.value, ast.Subscript):
         owner = mutable_item(m, node.value)
+    elif isinstance(node.value, ast.Name):
+        owner = m.name_value(node.value.id)
     else:
         owner = m.eval(node.value)
     if not isinstance(owner, ListValue):
@@ -113,6 +115,8 @@ def mutable_item(m: Machine, node: ast.Subscript) -> Value:
         if flat_length(owner.items) > MAX_ITEMS:
             raise Undecided("a long list of lists that changes")
         m.journal.replace(owner.items, _one_by_one(owner.items))
+    # What it holds changes, so that whoever reads it in the same loop sees a difference.
+    m.appended.append((owner, len(owner.items)))
     index = m.eval(node.slice)
     if not isinstance(index, int | Affine):
         return m.eval(node)

@@ -7,7 +7,7 @@ from math import prod
 
 from attrs import evolve
 
-from accelopt_lsp.analysis.affine import Undecided
+from accelopt_lsp.analysis.affine import Undecided, Var, symbol
 from accelopt_lsp.analysis.creation import fill, renamed
 from accelopt_lsp.analysis.expressions import binary, make_function, truth
 from accelopt_lsp.analysis.issue import (
@@ -101,7 +101,7 @@ def bind(m: Machine, target: ast.expr, value: Value, source: ast.expr | None = N
     elif isinstance(target, ast.Attribute):
         owner = m.eval(target.value)
         if isinstance(owner, Instance):
-            set_entry(m, owner.fields, owner.depth, target.attr, value)
+            set_entry(m, owner.fields, owner.loops, target.attr, value)
     elif isinstance(target, ast.Starred):
         bind(m, target.value, value)
 
@@ -113,7 +113,7 @@ def _assign_outer(m: Machine, name: str, value: Value) -> None:
     except KeyError:
         before = None
     if type_signature(before) != type_signature(value):
-        m.alone(0)
+        m.alone()
 
 
 def _unpack(m: Machine, target: ast.Tuple | ast.List, value: Value) -> None:
@@ -134,7 +134,7 @@ def _unpack(m: Machine, target: ast.Tuple | ast.List, value: Value) -> None:
     if star is not None and len(items) >= len(names) - 1:
         after = len(names) - star - 1
         middle = items[star : len(items) - after]
-        items = [*items[:star], ListValue(middle, len(m.loops)), *items[len(items) - after :]]
+        items = [*items[:star], ListValue(middle, tuple(m.loops)), *items[len(items) - after :]]
     if len(items) != len(names):
         raise_in_kernel(m, target, f"cannot unpack {len(items)} values into {len(names)} names")
     for name, item in zip(names, items, strict=True):
@@ -175,27 +175,31 @@ def _assign_item(
         from accelopt_lsp.analysis.expressions import hashable
 
         try:
-            set_entry(m, owner, m.depth_of(owner), hashable(m.eval(target.slice)), value)
+            set_entry(m, owner, m.loops_of(owner), hashable(m.eval(target.slice)), value)
         except Undecided:
             owner.clear()
 
 
 def _assign_list_item(m: Machine, owner: ListValue, index: Value, value: Value) -> None:
     length = flat_length(owner.items)
-    whole = m.loops[-1] if len(m.loops) == owner.depth + 1 else None
-    from accelopt_lsp.analysis.affine import symbol
-
+    whole = _only_loop_since(m, owner)
     if whole is not None and whole.trips > 1 and index == symbol(whole):
         if whole.low == 0 and whole.high == length:
             m.journal.replace(owner.items, [Repeat(whole, 0, length, (value,))])
             return
-    m.alone(owner.depth)
+    m.alone(owner.loops)
     if isinstance(index, int) and -length <= index < length and length == len(owner.items):
         items = list(owner.items)
         items[index] = value
         m.journal.replace(owner.items, items)
     else:
         m.journal.replace(owner.items, [Unknown("a list item was replaced")] * length)
+
+
+def _only_loop_since(m: Machine, owner: ListValue) -> Var | None:
+    """The one loop that was opened since a list was created, if it is one."""
+    since = [v for v in m.loops if v not in owner.loops]
+    return since[0] if len(since) == 1 else None
 
 
 def assign_tile(

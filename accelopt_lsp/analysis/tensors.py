@@ -137,7 +137,7 @@ def _sequence_item(m: Machine, owner: tuple[Value, ...] | ListValue, key: Value)
         ends = (key.start, key.stop, key.step)
         if all(e is None or isinstance(e, int) for e in ends) and flat_length(items) == len(items):
             part = items[key]
-            return part if isinstance(part, tuple) else ListValue(part, len(m.loops))
+            return part if isinstance(part, tuple) else ListValue(part, tuple(m.loops))
     return _unknown_index()
 
 

@@ -90,11 +90,11 @@ class ClassValue:
 
 @define(slots=True, eq=False)
 class Instance:
-    """An object of a class of the file; ``depth`` as in :class:`ListValue`."""
+    """An object of a class of the file; ``loops`` as in :class:`ListValue`."""
 
     cls: ClassValue
     fields: dict[str, Value] = field(factory=dict)
-    depth: int = 0
+    loops: tuple[Var, ...] = ()
 
 
 @frozen(slots=True, eq=False)
@@ -182,7 +182,7 @@ class Storage:
         line: where it was created.
         loops: loop variables that were open then.
         kind: ``input``, ``tensor`` or ``temporary``.
-        root: storage that this one is a reshaped view of, or itself.
+        node: the call that created it, if a call did.
     """
 
     id: int
@@ -194,11 +194,7 @@ class Storage:
     line: int
     loops: tuple[Var, ...]
     kind: str
-    root: Storage | None = None
-
-    @property
-    def base(self) -> Storage:
-        return self if self.root is None else self.root
+    node: ast.AST | None = None
 
     @property
     def tile_shape(self) -> tuple[int, ...]:
@@ -359,11 +355,11 @@ class Repeat:
 class ListValue:
     """A Python list; runs of items that a loop appended stay symbolic.
 
-    ``depth``: number of loops that were open when it was created.
+    ``loops``: visits of loops that were open when it was created.
     """
 
     items: list[Value] = field(factory=list)
-    depth: int = 0
+    loops: tuple[Var, ...] = ()
 
 
 def flat_length(items: tuple[Value, ...] | list[Value]) -> int:

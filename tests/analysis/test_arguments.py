@@ -78,7 +78,8 @@ def test_directives_that_cannot_be_read_name_the_problem(text):
 
 
 def test_problems_point_at_their_words():
-    document = Document.parse(HEAD + "# accelopt: y=f32[1]\n@nki.jit\ndef kernel(x):\n    return x\n")
+    text = HEAD + "# accelopt: y=f32[1]\n@nki.jit\ndef kernel(x):\n    return x\n"
+    document = Document.parse(text)
     (found,) = directive_diagnostics(document, find_kernels(document)[0])
     assert "no parameter 'y'" in found.message
     assert (found.span.start.line, found.span.start.column) == (6, 13)
@@ -225,7 +226,8 @@ def test_template_reads_as_a_directive():
 
 def test_suppressions():
     document = Document.parse(
-        "x = 1  # accelopt: ignore[P10, R023]\n# accelopt: ignore-file[P06]\ny = 2  # accelopt: ignore\n"
+        "x = 1  # accelopt: ignore[P10, R023]\n# accelopt: ignore-file[P06]\n"
+        "y = 2  # accelopt: ignore\n"
     )
     found = find_suppressions(document)
     assert found.by_line == {1: frozenset({"P10", "R023"}), 3: frozenset()}

@@ -54,7 +54,8 @@ def test_functions_without_an_entry_point_are_no_kernels():
 
 def test_nested_functions_and_methods():
     text = (
-        "import nki\n\n\nclass Layer:\n    @nki.jit\n    def forward(self, x):\n        return x\n\n\n"
+        "import nki\n\n\nclass Layer:\n    @nki.jit\n    def forward(self, x):\n"
+        "        return x\n\n\n"
         "def make(size):\n    @nki.jit\n    def inner(x):\n        return x\n\n    return inner\n"
     )
     kernels = find_kernels(Document.parse(text))

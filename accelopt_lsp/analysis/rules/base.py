@@ -12,7 +12,8 @@ from accelopt_lsp.analysis.kernels import KernelSource
 from accelopt_lsp.analysis.machine import Machine, Record
 from accelopt_lsp.analysis.syntax import Document
 from accelopt_lsp.analysis.tree import span_of
-from accelopt_lsp.nki.diagnostics import Diagnostic, Fix, Related, Severity
+from accelopt_lsp.analysis.values import Storage
+from accelopt_lsp.nki.diagnostics import Diagnostic, Fix, Related, Severity, Span
 from accelopt_lsp.nki.instructions import Violation
 from accelopt_lsp.nki.profile import Profile
 from accelopt_lsp.nki.workload import Workload
@@ -78,6 +79,12 @@ class Rule:
     def applies(self, context: Context, record: Record, violation: Violation) -> bool:
         """Whether a broken limit is sure to be rejected in this kernel."""
         return True
+
+    def place(self, context: Context, storage: Storage) -> Span:
+        """Where a tensor is created."""
+        if storage.node is not None:
+            return span_of(context.document, storage.node)
+        return context.document.line_span(storage.line)
 
     def diagnostic(
         self,

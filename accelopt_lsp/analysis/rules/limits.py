@@ -48,7 +48,7 @@ class PartitionLimit(Rule):
                     self.severity,
                     f"{storage.name or 'tensor'} spans {shape[0]} partitions, the hardware has "
                     f"{limit}",
-                    context.document.line_span(storage.line),
+                    self.place(context, storage),
                 )
         for found in super().check(context):
             if found.span.start.line not in reported:
@@ -137,7 +137,7 @@ class MemoryOverflow(Rule):
                 Severity.ERROR,
                 f"{storage.name or 'tensor'} needs {storage.partition_bytes} bytes a partition; "
                 f"{storage.buffer.upper()} has {size} on {target.name}",
-                context.document.line_span(storage.line),
+                self.place(context, storage),
             )
         if not reported:
             yield from self._peaks(context, sizes)

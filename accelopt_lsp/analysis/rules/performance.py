@@ -70,7 +70,7 @@ class RepeatedLoad(Rule):
         record = max(records, key=lambda r: r.times)
         view = loaded_view(record)
         assert view is not None
-        name = view.storage.base.name or "this tensor"
+        name = view.storage.name or "this tensor"
         free = free_loops(view, record.loops)
         turning = [v for v in record.loops if v.trips > 1]
         hoistable = bool(free) and free[-1] is turning[-1]

@@ -1,0 +1,37 @@
+"""Rules are documented alike, and their pages can be looked up."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from accelopt_lsp.analysis.rules import all_rules, explain, find_rule
+from accelopt_lsp.analysis.rules.names import known_names
+from accelopt_lsp.nki.dialects import APIS
+
+HEADINGS = ["What it does", "Why", "Example", "Use instead"]
+
+
+@pytest.mark.parametrize("rule", all_rules(), ids=lambda r: r.code)
+def test_every_rule_has_its_page(rule):
+    page = explain(rule.code)
+    assert page.startswith(f"# {rule.code}: {rule.name}\n")
+    assert re.findall(r"^## (.*)$", page, re.MULTILINE) == HEADINGS
+    assert find_rule(rule.name) is rule
+
+
+def test_codes_and_names_are_unique():
+    codes = [r.code for r in all_rules()]
+    names = [r.name for r in all_rules()]
+    assert codes == sorted(set(codes))
+    assert len(names) == len(set(names))
+
+
+def test_unknown_codes_list_those_that_exist():
+    with pytest.raises(KeyError, match="R023"):
+        explain("R999")
+
+
+def test_every_name_of_the_table_is_known():
+    assert set(APIS) <= known_names()
