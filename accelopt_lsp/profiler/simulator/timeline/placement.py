@@ -27,6 +27,8 @@ def forward_broadcasts(stream: Stream, target: Target) -> Stream:
     which take a quarter less with rows of 512 elements (one bank) than with longer ones.
     """
     codes, all_regions, ops = stream.codes, stream.regions, stream.ops
+    if not any(is_broadcast(op) for op in ops):
+        return stream
     bank = target.integer("psum_bank_bytes")
     writers: dict[int, list[int]] = {}
     readers: dict[int, list[int]] = {}

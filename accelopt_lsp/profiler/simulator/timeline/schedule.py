@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
 
 from attrs import define, field
@@ -72,6 +73,17 @@ def simulate(trace: Trace, target: Target) -> Schedule:
 
 def simulate_with(trace: Trace, target: Target, policy: Policy) -> Schedule:
     """As :func:`simulate`, under a given policy."""
+    collecting = gc.isenabled()
+    # The passes make millions of small objects and no cycles.
+    gc.disable()
+    try:
+        return _simulate(trace, target, policy)
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _simulate(trace: Trace, target: Target, policy: Policy) -> Schedule:
     stream = stream_of(trace, target)
     capacity = sbuf_capacity(target)
     room = capacity - policy.spare_bytes
