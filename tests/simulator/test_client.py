@@ -16,7 +16,7 @@ from accelopt_lsp.nki.arguments import KernelArguments, parse_spec
 from accelopt_lsp.nki.profile import Profile, Provenance
 from accelopt_lsp.profiler.base import Failure, FailureKind, Job
 from accelopt_lsp.profiler.simulator import SimulatorProfiler
-from accelopt_lsp.profiler.simulator.client import bare_environment
+from accelopt_lsp.profiler.simulator.process import bare_environment
 from tests.simulator.helpers import FOLDER, job, profile
 
 SILU = FOLDER / "kernels" / "legacy" / "silu.py"

@@ -137,6 +137,9 @@ def main() -> int:
     role = Role(sys.argv[1]) if len(sys.argv) > 1 else Role.KERNEL
     if role is Role.JUDGE:
         from accelopt_lsp.profiler.simulator import judge  # noqa: F401 - loads while waiting
+
+        message = channel.receive()
+        return 0 if message is None else _judge(message, channel)
     from accelopt_lsp.profiler.simulator import errors, hook, runner, sandbox
 
     hook.install()
@@ -144,8 +147,6 @@ def main() -> int:
     if message is None:
         return 0
     channel.token = message["token"]
-    if role is Role.JUDGE:
-        return _judge(message, channel)
     from accelopt_lsp.profiler.simulator.protocol import kernel_task
 
     task = kernel_task(message)
@@ -187,6 +188,7 @@ def _judge(message: dict[str, Any], channel: Any) -> int:
     from accelopt_lsp.profiler.simulator.protocol import judge_task
     from accelopt_lsp.profiler.simulator.source import Sources
 
+    channel.token = message["token"]
     task = judge_task(message)
     sources = Sources(task.path, {task.path: task.source})
     extra = tuple(p for p in (task.cache,) if p)
@@ -205,8 +207,8 @@ def _judge(message: dict[str, Any], channel: Any) -> int:
 
 
 def _report(error: BaseException, sources: Any, channel: Any) -> int:
+    from accelopt_lsp.profiler.simulator.explain import failure_of
     from accelopt_lsp.profiler.simulator.protocol import failure_to_dict
-    from accelopt_lsp.profiler.simulator.runner import failure_of
 
     try:
         channel.send("failure", failure=failure_to_dict(failure_of(error, sources)))

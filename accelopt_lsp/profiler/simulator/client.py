@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
-import secrets
 import shutil
 import signal
-import sys
 import tempfile
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from attrs import define, evolve, field
+from attrs import evolve
 
 from accelopt_lsp.nki.profile import Profile
 from accelopt_lsp.profiler.base import Failure, FailureKind, Job, Outcome, Progress
 from accelopt_lsp.profiler.simulator.errors import KernelNotFound
+from accelopt_lsp.profiler.simulator.process import Child, ChildEnded
 from accelopt_lsp.profiler.simulator.protocol import (
-    MAX_LINE,
     Access,
     JudgeTask,
     KernelTask,
@@ -31,115 +28,12 @@ from accelopt_lsp.profiler.simulator.protocol import (
     profile_from_dict,
     project_of,
     task_to_dict,
-    to_json,
 )
 from accelopt_lsp.profiler.simulator.signature import kernel_parameters
 
 GRACE_SECONDS = 6.0
 """Time beyond its own limit that a child gets to say so itself."""
-_PACKAGE_PARENT = Path(__file__).resolve().parents[3]
 _EXPLICIT_ORIGINS = frozenset({"given", "directive"})
-_KEPT_VARIABLES = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH")
-
-
-def bare_environment(scratch: Path) -> dict[str, str]:
-    """Environment of a child: what Python needs, no secrets, no proxies."""
-    found = {k: os.environ[k] for k in _KEPT_VARIABLES if k in os.environ}
-    paths = [str(_PACKAGE_PARENT), os.environ.get("PYTHONPATH", "")]
-    threads = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL", "VECLIB_MAXIMUM")}
-    return {
-        **found,
-        **threads,
-        "HOME": str(scratch),
-        "TMPDIR": str(scratch),
-        "PYTHONPATH": os.pathsep.join(p for p in paths if p),
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "PYTHONHASHSEED": "0",
-        "PYTHONUTF8": "1",
-    }
-
-
-class ChildEnded(Exception):
-    """The child closed its end without an answer."""
-
-
-@define(slots=True, eq=False)
-class Child:
-    """A child process in a process group of its own."""
-
-    process: asyncio.subprocess.Process
-    token: str
-    line: int | None = None
-    errors: bytearray = field(factory=bytearray)
-
-    @classmethod
-    async def start(cls, role: Role, scratch: Path) -> Child:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-P",
-            "-m",
-            "accelopt_lsp.profiler.simulator.child",
-            role.value,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-            env=bare_environment(scratch),
-            cwd=scratch,
-            start_new_session=True,
-            limit=MAX_LINE,
-        )
-        return cls(process, secrets.token_hex(16))
-
-    async def send(self, message: Mapping[str, Any]) -> None:
-        assert self.process.stdin is not None
-        with contextlib.suppress(ConnectionError, BrokenPipeError):
-            self.process.stdin.write(to_json(message))
-            await self.process.stdin.drain()
-
-    async def events(self) -> AsyncIterator[dict[str, Any]]:
-        """Messages until the child ends; messages without its token are not its own."""
-        assert self.process.stdout is not None
-        while True:
-            try:
-                line = await self.process.stdout.readline()
-            except ValueError:
-                raise ChildEnded("an answer was too long") from None
-            if not line:
-                return
-            try:
-                message = json.loads(line)
-            except ValueError:
-                continue
-            if not isinstance(message, dict) or message.get("token") != self.token:
-                continue
-            if message.get("event") == "at" and isinstance(message.get("line"), int):
-                self.line = message["line"]
-                continue
-            yield message
-
-    async def next(self, *events: str) -> dict[str, Any]:
-        """The next message of one of these kinds, or a failure.
-
-        Raises:
-            ChildEnded: it ended without one.
-        """
-        async for message in self.events():
-            if message.get("event") in (*events, "failure"):
-                return message
-        raise ChildEnded("it ended without an answer")
-
-    async def kill(self) -> None:
-        """End the whole process group at once."""
-        if self.process.returncode is None:
-            # Not process.kill(): it polls the child, and then asyncio's watcher, which waits for
-            # it too, finds no child and says so on stderr (before Python 3.12).
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.process.pid, signal.SIGKILL)
-        with contextlib.suppress(Exception):
-            await self.process.wait()
-        # The pipe of a killed child is closed here, not when the garbage collector comes by.
-        if self.process.stdin is not None:
-            self.process.stdin.close()
 
 
 class JobFailed(Exception):

@@ -12,8 +12,6 @@ from math import prod
 from types import FrameType
 from typing import Any
 
-import numpy as np
-
 from accelopt_lsp.nki.dialects import Dialect
 from accelopt_lsp.nki.dtypes import DType
 from accelopt_lsp.nki.lowering import RESULT
@@ -25,13 +23,14 @@ from accelopt_lsp.profiler.simulator.errors import InstructionLimit, KernelRejec
 from accelopt_lsp.profiler.simulator.indexing import loop_depth
 from accelopt_lsp.profiler.simulator.library import entry_of
 from accelopt_lsp.profiler.simulator.masks import holds
-from accelopt_lsp.profiler.simulator.memory import FRESH, FULL, PARTIAL, Memory
+from accelopt_lsp.profiler.simulator.memory import Memory
 from accelopt_lsp.profiler.simulator.pending import Pending
 from accelopt_lsp.profiler.simulator.plans import Entry, Plan, Step, build
 from accelopt_lsp.profiler.simulator.slots import resolve as slots_of
 from accelopt_lsp.profiler.simulator.source import Site, Sources
 from accelopt_lsp.profiler.simulator.tensors import Tensor, operand_type
 from accelopt_lsp.profiler.simulator.trace import Storage, Template, Trace
+from accelopt_lsp.profiler.simulator.values import compute
 
 
 class Session:
@@ -74,7 +73,7 @@ class Session:
         self._storage_sites: dict[tuple[int, str], int] = {}
         self._constants: dict[tuple[Any, ...], Tensor] = {}
         self._loop_results: dict[int, Tensor] = {}
-        self._registers: Array | None = None
+        self.registers: Array | None = None
         self._partitions = target.integer("partitions")
         self._sbuf = target.integer("sbuf_partition_bytes")
         self._psum = target.integer("psum_partition_bytes")
@@ -317,7 +316,7 @@ class Session:
                 accumulates = self._accumulates(step, bound, result)
             self._issue(plan, 0, step, operands, result, line, accumulates)
             if self.full:
-                self._compute(step, operands, result, line, accumulates, where)
+                compute(self, step, operands, result, line, accumulates, where)
             return
         slots = slots_of(self, plan, bound, result, site, line)
         last = len(plan.steps) - 1
@@ -326,7 +325,7 @@ class Session:
             self._issue(plan, number, step, slots, None, line, adds, accumulates)
             if self.full:
                 masked = where if step.into_result else None
-                self._compute(step, slots, None, line, adds, masked)
+                compute(self, step, slots, None, line, adds, masked)
 
     def _issue(
         self,
@@ -389,97 +388,6 @@ class Session:
         if place not in known:
             known.append(place)
         return before if wish is None else bool(wish)
-
-    # Values.
-
-    def _compute(
-        self,
-        step: Step,
-        operands: dict[str, Any],
-        result: Tensor | None,
-        line: int,
-        accumulates: bool,
-        where: Array | None,
-    ) -> None:
-        inputs = {role: self.read(operands[slot], line, step) for role, slot in step.reads}
-        values = step.numeric(inputs, step.attrs)
-        if step.issue.op == "activation" and "reduce_res" in values:
-            values["reduce_res"] = self._reduce_registers(step, values["reduce_res"])
-        for role, slot in step.writes:
-            tensor = result if slot == RESULT and result is not None else operands[slot]
-            self.write(tensor, values[role], line, step.exact, where, accumulates)
-
-    def _reduce_registers(self, step: Step, value: Array) -> Array:
-        """``reduce_cmd``: the Scalar Engine's accumulators live on between instructions."""
-        command = str(step.attrs.get("reduce_cmd", "idle")).rpartition(".")[2]
-        if command == "reduce" and self._registers is not None:
-            value = value + self._registers
-        self._registers = value
-        return value
-
-    def read(self, tensor: Tensor, line: int, step: Step) -> Array:
-        """Values of an operand.
-
-        Raises:
-            KernelRejected: they were never written.
-        """
-        memory = tensor.memory
-        assert memory is not None
-        if memory.state == FRESH:
-            raise KernelRejected(
-                f"{step.issue.op} reads {memory.name or 'a tile'} (created on line "
-                f"{memory.line}), which was never written",
-                "R099",
-                line,
-            )
-        values = memory.view(tensor)
-        if memory.state != FULL and memory.reads_unwritten(values):
-            message = (
-                f"{step.issue.op} reads parts of {memory.name or 'a tile'} (created on line "
-                f"{memory.line}) that were never written"
-            )
-            if not memory.masked:
-                raise KernelRejected(message, "R099", line)
-            if not memory.quiet:
-                self.notes.setdefault(f"line {line}: {message}")
-        return values
-
-    def write(
-        self,
-        tensor: Tensor,
-        values: Array,
-        line: int,
-        exact: bool,
-        where: Array | None,
-        accumulates: bool,
-    ) -> None:
-        """Round values into the memory of a tensor."""
-        memory = tensor.memory
-        assert memory is not None
-        shape = tensor.shape
-        if accumulates and memory.array is None:
-            # The first product of a group overwrites; poison below counts as nothing yet.
-            memory.allocate()
-            memory.state = PARTIAL
-        memory.before_write(prod(shape) if where is None else 0)
-        view = memory.view(tensor)
-        if values.shape != shape and values.size > 1:
-            values = values.reshape(shape)
-        if accumulates:
-            if memory.state != FULL:
-                unwritten = memory.poisoned(view)
-                if unwritten is not None and unwritten.any():
-                    view[unwritten] = 0
-            if where is None and memory.element.nbytes == 4:
-                view += values
-                return
-            values = view + values
-        if not exact:
-            values = memory.round(values)
-        if where is None:
-            view[...] = values
-        else:
-            np.copyto(view, np.broadcast_to(values, shape), where=where, casting="unsafe")
 
     # Assignment and operators, called from methods of tensors: user code is two frames up.
 

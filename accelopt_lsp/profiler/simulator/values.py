@@ -1,0 +1,121 @@
+"""Values of a run: operands are read, instructions computed, results rounded and written."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from accelopt_lsp.nki.lowering import RESULT
+from accelopt_lsp.profiler.simulator.elements import Array
+from accelopt_lsp.profiler.simulator.errors import KernelRejected
+from accelopt_lsp.profiler.simulator.memory import FRESH, FULL, PARTIAL
+from accelopt_lsp.profiler.simulator.plans import Step
+from accelopt_lsp.profiler.simulator.tensors import Tensor
+
+if TYPE_CHECKING:
+    from accelopt_lsp.profiler.simulator.session import Session
+
+
+def compute(
+    session: Session,
+    step: Step,
+    operands: dict[str, Any],
+    result: Tensor | None,
+    line: int,
+    accumulates: bool,
+    where: Array | None,
+) -> None:
+    """Run one instruction.
+
+    Args:
+        operands: tensor by slot.
+        result: tensor of the call's result slot, where ``operands`` lacks it.
+        line: for messages.
+        accumulates: add to what the destination holds.
+        where: positions that a mask leaves to be written.
+    """
+    inputs = {role: read(session, operands[slot], line, step) for role, slot in step.reads}
+    values = step.numeric(inputs, step.attrs)
+    if step.issue.op == "activation" and "reduce_res" in values:
+        values["reduce_res"] = _reduce_registers(session, step, values["reduce_res"])
+    for role, slot in step.writes:
+        tensor = result if slot == RESULT and result is not None else operands[slot]
+        write(tensor, values[role], step.exact, where, accumulates)
+
+
+def _reduce_registers(session: Session, step: Step, value: Array) -> Array:
+    """``reduce_cmd``: the Scalar Engine's accumulators live on between instructions."""
+    command = str(step.attrs.get("reduce_cmd", "idle")).rpartition(".")[2]
+    if command == "reduce" and session.registers is not None:
+        value = value + session.registers
+    session.registers = value
+    return value
+
+
+def read(session: Session, tensor: Tensor, line: int, step: Step) -> Array:
+    """Values of an operand.
+
+    Raises:
+        KernelRejected: they were never written.
+    """
+    memory = tensor.memory
+    assert memory is not None
+    if memory.state == FRESH and memory.masked:
+        memory.allocate()
+        memory.state = PARTIAL
+    if memory.state == FRESH:
+        raise KernelRejected(
+            f"{step.issue.op} reads {memory.name or 'a tile'} (created on line "
+            f"{memory.line}), which was never written",
+            "R099",
+            line,
+        )
+    values = memory.view(tensor)
+    if memory.state != FULL and memory.reads_unwritten(values):
+        message = (
+            f"{step.issue.op} reads parts of {memory.name or 'a tile'} (created on line "
+            f"{memory.line}) that were never written"
+        )
+        if not memory.masked:
+            raise KernelRejected(message, "R099", line)
+        if not memory.quiet:
+            session.notes.setdefault(f"line {line}: {message}")
+    return values
+
+
+def write(
+    tensor: Tensor,
+    values: Array,
+    exact: bool,
+    where: Array | None,
+    accumulates: bool,
+) -> None:
+    """Round values into the memory of a tensor."""
+    memory = tensor.memory
+    assert memory is not None
+    shape = tensor.shape
+    if accumulates and memory.array is None:
+        # The first product of a group overwrites; poison below counts as nothing yet.
+        memory.allocate()
+        memory.state = PARTIAL
+    memory.before_write(prod(shape) if where is None else 0)
+    view = memory.view(tensor)
+    if values.shape != shape and values.size > 1:
+        values = values.reshape(shape)
+    if accumulates:
+        if memory.state != FULL:
+            unwritten = memory.poisoned(view)
+            if unwritten is not None and unwritten.any():
+                view[unwritten] = 0
+        if where is None and memory.element.nbytes == 4:
+            view += values
+            return
+        values = view + values
+    if not exact:
+        values = memory.round(values)
+    if where is None:
+        view[...] = values
+    else:
+        np.copyto(view, np.broadcast_to(values, shape), where=where, casting="unsafe")
