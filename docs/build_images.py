@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import select
 import shutil
 import subprocess
@@ -21,10 +22,10 @@ from rich.text import Text
 
 ROOT = Path(__file__).resolve().parent.parent
 IMAGES = Path(__file__).with_name("images")
-WIDTH = 100
+WIDTH = 120
 PICTURES: dict[str, tuple[list[str], int]] = {
     "optimize": (["optimize", "examples/legacy/matmul.py"], 60),
-    "check": (["check", "docs/images/broken.py"], 40),
+    "check": (["check", "project.py"], 40),
     "profile": (["profile", "examples/legacy/rmsnorm.py"], 40),
 }
 THEME = TerminalTheme(
@@ -85,6 +86,9 @@ def render(name: str, arguments: list[str], lines: int, folder: Path) -> None:
     console.print(Text.from_ansi("\n".join(shown)))
     title = f"accelopt {arguments[0]}"
     svg = console.export_svg(title=title, theme=THEME, unique_id=f"accelopt-{name}")
+    # A picture fetches nothing from elsewhere: the viewer's own monospaced font will do.
+    svg = re.sub(r"\s*@font-face \{.*?\}", "", svg, flags=re.DOTALL)
+    svg = svg.replace("Fira Code,", "ui-monospace, Menlo, Consolas,")
     (IMAGES / f"{name}.svg").write_text(
         "\n".join(line.rstrip() for line in svg.splitlines()) + "\n", encoding="utf-8"
     )
@@ -95,7 +99,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         shutil.copytree(ROOT / "examples", folder / "examples")
-        shutil.copytree(IMAGES, folder / "docs" / "images")
+        shutil.copy(IMAGES / "broken.py", folder / "project.py")
         for name in chosen:
             arguments, lines = PICTURES[name]
             render(name, arguments, lines, folder)

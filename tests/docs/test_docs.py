@@ -12,6 +12,7 @@ import pytest
 from attrs import fields
 
 from accelopt_lsp.cli import cli
+from accelopt_lsp.rewrites import catalogue
 from accelopt_lsp.workbench.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -91,3 +92,9 @@ def test_every_setting_of_the_extension_that_the_server_reads_is_documented():
             short = name.removeprefix("accelopt.")
             if short not in only_in_the_extension:
                 assert f"`{short}`" in page, name
+
+
+def test_every_rewrite_is_documented():
+    page = (ROOT / "docs" / "optimization.md").read_text("utf-8")
+    for rewrite in catalogue():
+        assert f"| `{rewrite.name}` |" in page, rewrite.name
