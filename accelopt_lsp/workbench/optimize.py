@@ -23,7 +23,7 @@ from accelopt_lsp.agents.offline import offline_roles, tags_of
 from accelopt_lsp.agents.roles import Candidate, Experience, Problem, Roles
 from accelopt_lsp.agents.search import BeamSearch, SearchEvent, SearchResult, SearchSettings
 from accelopt_lsp.agents.store import RunRecord, RunStore, UnknownRun, new_run_id
-from accelopt_lsp.analysis.analyze import analyze_kernel
+from accelopt_lsp.analysis.files import analyze_kernel
 from accelopt_lsp.analysis.results import AnalysisOptions
 from accelopt_lsp.analysis.syntax import Document
 from accelopt_lsp.nki.profile import Profile
