@@ -70,19 +70,29 @@ async def test_what_an_editor_shows_of_a_kernel(real: Session, workspace: Path):
     assert "in SBUF" in page
 
 
-async def test_optimize_apply_and_the_edited_kernel_still_verifies(real: Session, workspace: Path):
+@pytest.mark.parametrize("edited", [False, True])
+async def test_optimize_apply_and_the_edited_kernel_still_verifies(
+    real: Session, workspace: Path, edited: bool
+):
+    """Also if a comment is written above the kernel while the search runs."""
     real.answers = ["Apply"]
     uri = await open_kernel(real, workspace, "product")
     before = real.texts[uri]
     job = (await real.command("accelopt.optimizeKernel", uri, "product"))["job"]
+    if edited:
+        before = before.replace("import nki\n", "# Mine.\nimport nki\n", 1)
+        real.change(uri, before)
     await real.until(lambda: real.edits or real.said(), 300)
     assert real.edits, real.said()
     reports = real.progress(job, lsp.WorkDoneProgressReport)
     assert any("candidate" in r.message and "best " in r.message for r in reports)
     assert real.progress(job, lsp.WorkDoneProgressEnd)
-    assert "Outputs verified against the reference" in real.questions[0].message
+    question = real.questions[0].message
+    assert "Outputs verified against the reference" in question
+    assert ("was verified again on" in question) is edited
     after = real.texts[uri]
     assert after != before
+    assert ("# Mine." in after) is edited
     await real.command("accelopt.profileKernel", uri, "product")
     assert "outputs verified" in await real.message("product on trn2", 120)
     assert "simulated" in (await real.lenses(uri))[0].command.title
