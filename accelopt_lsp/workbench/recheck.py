@@ -97,7 +97,5 @@ def _given(kernel: ResolvedKernel) -> Mapping[str, Any]:
     """Arguments that callers gave, which win over what the text says."""
     origins = kernel.arguments.origins
     return {
-        name: spec
-        for name, spec in kernel.arguments.values.items()
-        if origins.get(name) == "given"
+        name: spec for name, spec in kernel.arguments.values.items() if origins.get(name) == "given"
     }
