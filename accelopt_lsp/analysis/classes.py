@@ -50,9 +50,7 @@ def method_of(m: Machine, instance: Instance, name: str) -> Function | None:
     return found if isinstance(found, Function) else None
 
 
-def instantiate(
-    m: Machine, cls: ClassValue, args: list[Value], kwargs: dict[str, Value]
-) -> Value:
+def instantiate(m: Machine, cls: ClassValue, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """A new object: by ``__init__``, or field by field as dataclasses and named tuples do."""
     from accelopt_lsp.analysis.calls import call_function
 

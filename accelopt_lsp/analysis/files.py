@@ -42,9 +42,7 @@ def analyze(
     found = [*document.syntax_errors()]
     for kernel in kernels:
         found.extend(kernel.diagnostics)
-    return FileAnalysis(
-        detect_dialect(document), kernels, _reported(document, found, options)
-    )
+    return FileAnalysis(detect_dialect(document), kernels, _reported(document, found, options))
 
 
 def target_for(

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from accelopt_lsp.analysis.machine import Machine
 from accelopt_lsp.analysis.results import Hint
+from accelopt_lsp.nki.issued import count_issued
 from accelopt_lsp.nki.operands import Buffer
 from accelopt_lsp.nki.profile import Profile
 from accelopt_lsp.nki.workload import LineWork, Workload
@@ -38,6 +39,7 @@ def build_hints(machine: Machine, workload: Workload, profile: Profile) -> tuple
     hints = [
         *_loop_hints(machine, workload),
         *_line_hints(workload, profile),
+        *_uncounted_hints(machine, workload),
         *_allocation_hints(workload),
     ]
     return tuple(sorted(hints, key=lambda h: (h.line, h.kind)))
@@ -46,8 +48,12 @@ def build_hints(machine: Machine, workload: Workload, profile: Profile) -> tuple
 def _loop_hints(machine: Machine, workload: Workload) -> Iterator[Hint]:
     ends = {(v.line, v.variable): v.end_line for v in machine.visits}
     trips = {(loop.line, loop.variable): loop.trips for loop in workload.loops}
+    written = {(line, name): text for line, name, text in machine.uncounted_loops}
     for loop in workload.loops:
         if loop.total_trips is None:
+            text = written.get((loop.line, loop.variable), "?")
+            reasons = [why for line, why in workload.unknowns if line == loop.line]
+            yield Hint(loop.line, "loop", f"{text} trips", "; ".join(dict.fromkeys(reasons)))
             continue
         around = [
             trips[key]
@@ -79,6 +85,26 @@ def _line_hints(workload: Workload, profile: Profile) -> Iterator[Hint]:
             yield _compute_hint(line, computing, whole)
 
 
+def _uncounted_hints(machine: Machine, workload: Workload) -> Iterator[Hint]:
+    """What one execution costs in loops whose iterations are not known."""
+    counted = {line.line for line in workload.lines}
+    seen: set[int] = set()
+    for record in machine.uncounted:
+        if record.line in counted or record.line in seen:
+            continue
+        seen.add(record.line)
+        once = count_issued([(issue, 1) for issue in record.lowered.issues], machine.target)
+        detail = "How often this runs is not known."
+        moved = once.hbm_read_bytes or once.hbm_write_bytes
+        if moved:
+            verb = "load" if once.hbm_read_bytes else "store"
+            yield Hint(record.line, "dma", f"{verb} {bytes_text(moved)} each", detail)
+            continue
+        busy = max(once.engine_ns.values(), default=0.0)
+        if busy:
+            yield Hint(record.line, "compute", f"{time_text(busy)} each", detail)
+
+
 def _dma_hint(line: LineWork) -> Hint:
     read, wrote = line.issued.hbm_read_bytes, line.issued.hbm_write_bytes
     verb, total = ("load", read) if read else ("store", wrote)
@@ -105,8 +131,10 @@ def _dma_hint(line: LineWork) -> Hint:
 def _compute_hint(line: LineWork, engines: dict[str, float], whole_ns: float) -> Hint:
     engine, busy = max(engines.items(), key=lambda item: item[1])
     each = busy / max(line.count, 1)
-    text = time_text(busy) if line.count == 1 else (
-        f"{time_text(each)} x {line.count} = {time_text(busy)}"
+    text = (
+        time_text(busy)
+        if line.count == 1
+        else (f"{time_text(each)} x {line.count} = {time_text(busy)}")
     )
     if whole_ns and busy / whole_ns >= 0.005:
         text += f" ({100 * busy / whole_ns:.0f} %)"

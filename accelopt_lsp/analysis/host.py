@@ -105,9 +105,7 @@ def _arange(args: list[Value], kwargs: dict[str, Value]) -> Value:
     return HostArray((len(range(*numbers)),), _given_dtype(kwargs, []) or get_dtype("int32"))
 
 
-def host_method(
-    owner: HostArray, name: str, args: list[Value], kwargs: dict[str, Value]
-) -> Value:
+def host_method(owner: HostArray, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """A method of a host array."""
     if name in ("to", "type", "contiguous", "cuda", "cpu", "detach", "clone"):
         given = as_dtype(kwargs.get("dtype")) or next((d for a in args if (d := as_dtype(a))), None)

@@ -144,9 +144,7 @@ class ShapeFacts:
         return found
 
 
-def inferred(
-    document: Document, kernel: KernelSource, known: Mapping[str, ArgumentSpec]
-) -> Found:
+def inferred(document: Document, kernel: KernelSource, known: Mapping[str, ArgumentSpec]) -> Found:
     """(origin, SPECs) from asserts and unpackings, then from call sites."""
     node = function_node(document, kernel)
     if node is not None:
@@ -214,9 +212,7 @@ def _unpacking(statement: ast.Assign, parameters: set[str], facts: ShapeFacts) -
             facts.names.setdefault(element.id, []).append((owner, axis))
 
 
-def _assertion(
-    machine: Machine, test: ast.expr, parameters: set[str], facts: ShapeFacts
-) -> None:
+def _assertion(machine: Machine, test: ast.expr, parameters: set[str], facts: ShapeFacts) -> None:
     if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
         for part in test.values:
             _assertion(machine, part, parameters, facts)

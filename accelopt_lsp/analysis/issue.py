@@ -256,9 +256,7 @@ def _record(
     views = dict(views)
     if lowered.result is not None:
         given = whole or lowered.result
-        storage = m.new_storage(
-            given.shape, given.dtype, given.buffer, kind="temporary", node=node
-        )
+        storage = m.new_storage(given.shape, given.dtype, given.buffer, kind="temporary", node=node)
         result = View.whole(storage)
         views[RESULT] = result
         m.fresh[storage.id] = len(m.records)
@@ -293,16 +291,12 @@ def fresh_record(m: Machine, value: Value) -> Record | None:
     return record if result is not None and result.storage is value.storage else None
 
 
-def write_into(
-    m: Machine, record: Record, destination: View, *, accumulates: bool = False
-) -> None:
+def write_into(m: Machine, record: Record, destination: View, *, accumulates: bool = False) -> None:
     """Let a call that was just made write straight into ``destination``."""
     index = m.fresh[record.views[RESULT].storage.id]
     lowered = retarget(record.lowered, cut_view(destination, record.cuts).operand())
     views = {**record.views, RESULT: destination}
-    m.records[index] = evolve(
-        record, lowered=lowered, views=views, accumulates=accumulates
-    )
+    m.records[index] = evolve(record, lowered=lowered, views=views, accumulates=accumulates)
     temporary = record.views[RESULT].storage
     if m.storages and m.storages[-1] is temporary:
         m.storages.pop()

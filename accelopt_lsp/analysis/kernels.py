@@ -240,9 +240,7 @@ def _decorator(
     return None
 
 
-def _wrapped_names(
-    document: Document, aliases: Aliases
-) -> dict[str, tuple[str, Dialect | None]]:
+def _wrapped_names(document: Document, aliases: Aliases) -> dict[str, tuple[str, Dialect | None]]:
     """Functions handed to an entry point: ``fast = nki.jit(kernel)``."""
     wrapped: dict[str, tuple[str, Dialect | None]] = {}
     for call in document.captures(_CALLS).get("call", []):
@@ -324,7 +322,5 @@ def call_sites(document: Document, kernel: KernelSource) -> tuple[CallSite, ...]
                     keywords[document.node_text(name)] = value
             elif node.type != "comment":
                 positional.append(node)
-        sites.append(
-            CallSite(document.line_of(call), call, grid, tuple(positional), keywords)
-        )
+        sites.append(CallSite(document.line_of(call), call, grid, tuple(positional), keywords))
     return tuple(sites)

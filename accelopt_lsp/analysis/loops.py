@@ -76,10 +76,23 @@ def _for(m: Machine, node: ast.For) -> Signal | None:
 def _uncounted(m: Machine, node: ast.For, reason: str) -> None:
     """Visit a body whose iterations cannot be counted: its limits are checked all the same."""
     records = len(m.records)
+    if m.in_kernel:
+        m.uncounted_loops.append((node.lineno, ast.unparse(node.target), _trips_text(node.iter)))
     bind(m, node.target, Unknown(reason, number=True))
     m.run(node.body)
+    m.uncounted.extend(m.records[records:])
     del m.records[records:]
     forget(m, [node], "it is set in a loop that is not counted")
+
+
+def _trips_text(node: ast.expr) -> str:
+    """The number of iterations as it is written: ``M // 128`` for ``range(M // 128)``."""
+    if isinstance(node, ast.Call) and not node.keywords:
+        if len(node.args) == 1:
+            return ast.unparse(node.args[0])
+        if len(node.args) == 2:
+            return f"{ast.unparse(node.args[1])} - {ast.unparse(node.args[0])}"
+    return f"len({ast.unparse(node)})"
 
 
 class Loop:

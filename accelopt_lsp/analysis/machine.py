@@ -146,6 +146,8 @@ class Machine:
     dict_loops: list[tuple[dict[Any, Any], tuple[Var, ...]]] = field(factory=list)
     fresh: dict[int, int] = field(factory=dict)
     outputs: list[View] = field(factory=list)
+    uncounted: list[Record] = field(factory=list)
+    uncounted_loops: list[tuple[int, str, str]] = field(factory=list)
     program: list[Any] = field(factory=list)
     sequence: int = 0
     depth: int = 0

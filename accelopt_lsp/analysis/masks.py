@@ -93,9 +93,7 @@ def cut_view(view: View, cuts: tuple[Cut, ...]) -> View:
     return view
 
 
-def trimmed(
-    views: Mapping[str, View], rank: int, found: Bounds
-) -> dict[str, View]:
+def trimmed(views: Mapping[str, View], rank: int, found: Bounds) -> dict[str, View]:
     """Tensors of a call after its mask; ``[P, 1]`` operands are only cut in partitions."""
     result = {}
     for slot, view in views.items():

@@ -197,9 +197,7 @@ def _tensor_method(
         return reshape(owner, sizes(tuple(given)))
     if name == "broadcast_to":
         key = "src" if m.dialect is Dialect.LEGACY else "x"
-        return call_api(
-            m, node, "nl.broadcast_to", [], {key: owner, "shape": sizes(tuple(given))}
-        )
+        return call_api(m, node, "nl.broadcast_to", [], {key: owner, "shape": sizes(tuple(given))})
     if name == "astype":
         key = "src" if m.dialect is Dialect.LEGACY else "x"
         return call_api(m, node, "nl.copy", [], {key: owner, "dtype": given[0]})

@@ -152,9 +152,7 @@ def raise_in_kernel(m: Machine, node: ast.AST, message: str) -> None:
     raise KernelRaises(message)
 
 
-def _assign_item(
-    m: Machine, target: ast.Subscript, value: Value, source: ast.expr | None
-) -> None:
+def _assign_item(m: Machine, target: ast.Subscript, value: Value, source: ast.expr | None) -> None:
     inner = target.value
     owner = mutable_item(m, inner) if isinstance(inner, ast.Subscript) else m.eval(inner)
     if isinstance(owner, View | Blocks):

@@ -117,9 +117,7 @@ class Document:
 
     def replaced_span(self, span: Span, replacement: str) -> Document:
         """The same with the place given as a span."""
-        return self.replaced(
-            self.byte_at(span.start), self.byte_at(span.end), replacement
-        )
+        return self.replaced(self.byte_at(span.start), self.byte_at(span.end), replacement)
 
     @property
     def root(self) -> Node:

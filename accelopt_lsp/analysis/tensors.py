@@ -45,9 +45,7 @@ _OPERATORS: dict[type[ast.AST], str] = {
 }
 
 
-def tensor_binary(
-    m: Machine, node: ast.AST, op: ast.AST, left: Value, right: Value
-) -> Value:
+def tensor_binary(m: Machine, node: ast.AST, op: ast.AST, left: Value, right: Value) -> Value:
     """``a + b`` on tiles is ``nl.add`` and so on."""
     name = _OPERATORS.get(type(op))
     if name is None:
@@ -319,9 +317,7 @@ def _basic(view: View, parts: tuple[Value, ...]) -> View:
     return evolve(view, shape=tuple(shape), strides=tuple(strides), offset=offset, fault=fault)
 
 
-def _basic_fault(
-    terms: list[tuple[int, int, Linear, int, int]], rank: int
-) -> Fault | None:
+def _basic_fault(terms: list[tuple[int, int, Linear, int, int]], rank: int) -> Fault | None:
     """A fault if some index is sure to leave its dimension; masks do not trim slices."""
     none = (0,) * rank
     for dim, size, start, step, count in terms:
@@ -442,9 +438,7 @@ def reshape(view: View, shape: tuple[int, ...]) -> View:
     return evolve(view, shape=shape, strides=_merge(view.shape, view.strides, shape))
 
 
-def _merge(
-    old: tuple[int, ...], strides: tuple[int, ...], new: tuple[int, ...]
-) -> tuple[int, ...]:
+def _merge(old: tuple[int, ...], strides: tuple[int, ...], new: tuple[int, ...]) -> tuple[int, ...]:
     """Strides of a reshape without copy."""
     runs: list[tuple[int, int]] = []
     for n, s in zip(old, strides, strict=True):

@@ -231,9 +231,7 @@ class Fault:
 
     def narrowed(self, axis: int, low: int) -> Fault:
         """The same after an axis lost its first ``low`` positions."""
-        return Fault(
-            tuple((d, n, add(o, s[axis] * low), s) for d, n, o, s in self.terms)
-        )
+        return Fault(tuple((d, n, add(o, s[axis] * low), s) for d, n, o, s in self.terms))
 
     def describe(self, shape: tuple[int, ...]) -> str:
         """The first index that is sure to leave its dimension, or an empty string."""
@@ -421,9 +419,7 @@ def replace_var(value: Value, var: Var, replacement: Linear) -> Value:
             return value
         return evolve(value, offset=offset, block=block, fault=None)
     if isinstance(value, Blocks):
-        return Blocks(
-            value.storage, tuple(substitute(b, var, replacement) for b in value.prefix)
-        )
+        return Blocks(value.storage, tuple(substitute(b, var, replacement) for b in value.prefix))
     if isinstance(value, IndexArray):
         return evolve(value, base=substitute(value.base, var, replacement))
     if isinstance(value, tuple):

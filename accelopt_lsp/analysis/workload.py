@@ -135,15 +135,19 @@ def _loops(machine: Machine) -> tuple[LoopWork, ...]:
         key = (visit.line, visit.variable)
         trips[key].add(visit.trips)
         totals[key] += visit.total
-    return tuple(
+    counted = [
         LoopWork(
             line,
             variable,
             next(iter(found)) if len(found) == 1 else None,
             totals[line, variable],
         )
-        for (line, variable), found in sorted(trips.items())
-    )
+        for (line, variable), found in trips.items()
+    ]
+    unknown = {
+        LoopWork(line, variable, None, None) for line, variable, _ in machine.uncounted_loops
+    }
+    return tuple(sorted([*counted, *unknown], key=lambda loop: (loop.line, loop.variable)))
 
 
 def _allocations(machine: Machine) -> tuple[AllocationWork, ...]:

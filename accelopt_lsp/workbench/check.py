@@ -271,9 +271,7 @@ def read_baseline(path: Path) -> frozenset[str]:
         data = json.loads(path.read_text("utf-8"))
         return frozenset(str(item) for item in data["fingerprints"])
     except FileNotFoundError:
-        raise RequestError(
-            f"no such baseline: {path}; write one with --write-baseline"
-        ) from None
+        raise RequestError(f"no such baseline: {path}; write one with --write-baseline") from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RequestError(f"cannot read the baseline {path}: {error}") from None
 

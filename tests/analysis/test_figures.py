@@ -145,3 +145,20 @@ def test_peak_counts_tiles_that_a_list_keeps():
     (kept,) = analyze(Document.parse(text)).kernels
     assert kept.workload.sbuf_peak_bytes == 8 * 512 * 4
     assert analyzed().workload.sbuf_peak_bytes == 512 * 4
+
+
+def test_loops_that_cannot_be_counted_are_shown_as_written():
+    text = KERNEL.format(more="", parameter=", w", trips="w.shape[0] // 128", body="pass")
+    (kernel,) = analyze(Document.parse(text)).kernels
+    hints = {(h.line, h.kind): h.text for h in kernel.hints}
+    assert hints[10, "loop"] == "w.shape[0] // 128 trips"
+    (loop,) = kernel.workload.loops
+    assert (loop.trips, loop.total_trips) == (None, None)
+    assert kernel.workload.issued.total_instructions == 0
+
+
+def test_what_runs_in_such_a_loop_is_shown_for_one_time():
+    body = "nisa.activation(dst=tile, op=nl.exp, data=tile)"
+    kernel = analyzed(parameter=", n", trips="n", body=body)
+    hints = {(h.line, h.kind): h.text for h in kernel.hints}
+    assert hints[13, "compute"].endswith(" each")

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from accelopt_lsp.analysis.files import analyze_kernel, target_for
 from accelopt_lsp.analysis.arguments import discover_arguments
+from accelopt_lsp.analysis.files import analyze_kernel, target_for
 from accelopt_lsp.analysis.kernels import find_kernels
 from accelopt_lsp.analysis.results import AnalysisOptions
 from accelopt_lsp.analysis.syntax import Document

@@ -85,21 +85,38 @@ class RepeatedLoad(Rule):
             related = (context.related(loop.line, message),)
             if hoistable:
                 text += f"; it can move out of the loop over {loop.name}"
+            elif times > 1:
+                text += f"; keep it in SBUF or block the loop over {loop.name}"
+            if hoistable or _fits(context, record, loop, free):
                 fix = Fix(
                     f"Load {name} before the loop over {loop.name}",
                     "hoist-load",
-                    {
-                        "function": context.kernel.qualname,
-                        "line": record.line,
-                        "loop_line": loop.line,
-                    },
-                    safe=True,
+                    {"line": record.line, "over": loop.name},
+                    safe=hoistable,
                 )
-            elif times > 1:
-                text += f"; keep it in SBUF or block the loop over {loop.name}"
         return self.diagnostic(
             context, record.node, text, severity=share_severity(share), fix=fix, related=related
         )
+
+
+def _fits(context: Context, record: Record, loop: Var, free: tuple[Var, ...]) -> bool:
+    """Whether SBUF holds all tiles that are loaded in one iteration of a loop.
+
+    Tiles of at most one inner loop: the rewrite keeps them in one list.
+    """
+    given = record.lowered.types.get("dst") or record.lowered.result
+    peak = context.workload.sbuf_peak_bytes
+    if given is None or peak is None:
+        return False
+    inner = [
+        v for v in record.loops[record.loops.index(loop) + 1 :] if v not in free and v.trips > 1
+    ]
+    if len(inner) > 1:
+        return False
+    kept = given.free_bytes * prod(v.trips for v in inner)
+    target = context.machine.target
+    usable = target.integer("sbuf_partition_bytes") - target.integer("sbuf_reserved_bytes")
+    return kept + peak <= usable
 
 
 def _outermost_of_run(record: Record, free: tuple[Var, ...]) -> Var:
