@@ -259,7 +259,7 @@ def _contents(tensor: Tensor) -> Array:
     memory = tensor.settle()
     if memory.array is None:
         memory.allocate()
-    return np.array(memory.view(tensor))
+    return memory.view(tensor)
 
 
 def convert_input(value: Any) -> Any:

@@ -430,6 +430,13 @@ class BlockTensor:
         parts = key if type(key) is tuple else (key,)
         wanted = len(self.blocks) - len(self.prefix)
         index = parts[:wanted]
+        if not self.prefix:
+            try:
+                known = self._made.get(index)
+            except TypeError:
+                known = None
+            if known is not None:
+                return known, parts[wanted:]
         if Ellipsis in index:
             raise KernelRejected("index the block dimensions first, each by an integer", "R014")
         numbers = []

@@ -9,7 +9,13 @@ import numpy as np
 
 from accelopt_lsp.nki.operands import Buffer, row_major_strides
 from accelopt_lsp.profiler.simulator.errors import KernelRejected, UnsupportedByKernel
-from accelopt_lsp.profiler.simulator.indexing import Affine, DynamicSlice, broadcast_grid
+from accelopt_lsp.profiler.simulator.indexing import (
+    Affine,
+    ArangeVector,
+    DynamicSlice,
+    LoopIndex,
+    broadcast_grid,
+)
 from accelopt_lsp.profiler.simulator.tensors import Tensor
 
 _PATTERNS: dict[tuple[Any, ...], tuple[Any, ...]] = {}
@@ -77,9 +83,9 @@ def select(tensor: Tensor, key: Any) -> Tensor:
     parts = key if type(key) is tuple else (key,)
     for part in parts:
         kind = type(part)
-        if kind is slice or kind is int:
+        if kind is slice or kind is int or kind is LoopIndex:
             continue
-        if isinstance(part, Affine):
+        if kind is Affine or kind is ArangeVector:
             return _advanced(tensor, parts)
         if isinstance(part, np.ndarray) and part.ndim:
             raise UnsupportedByKernel(
@@ -206,32 +212,45 @@ def _advanced(tensor: Tensor, parts: tuple[Any, ...]) -> Tensor:
             f"{list(tensor.shape)}",
             "R028",
         )
-    forms: list[Any] = []
+    # Kernels write indices out at every use, so this is the busiest loop of a trace.
+    found: list[Any] = [tensor.shape, tensor.strides, tensor.buffer]
     offsets: list[int] = []
     for part in parts:
-        if isinstance(part, Affine):
-            forms.append((part.shape, part.strides))
+        kind = type(part)
+        if kind is Affine or kind is ArangeVector:
+            found.append(part.shape)
+            found.append(part.strides)
             offsets.append(part.offset)
+        elif kind is int or kind is LoopIndex:
+            found.append(None)
+            offsets.append(part)
         elif isinstance(part, slice | DynamicSlice) or part is None:
             raise KernelRejected("slices and nl.arange indices cannot be mixed", "R035")
         else:
-            forms.append(None)
+            found.append(None)
             offsets.append(_integer(part))
-    key = (tensor.shape, tensor.strides, tensor.buffer, tuple(forms))
+    key = tuple(found)
     pattern = _PATTERNS.get(key)
     if pattern is None:
-        pattern = _PATTERNS[key] = _pattern(tensor, forms)
+        pattern = _PATTERNS[key] = _pattern(tensor, _forms(parts))
     shape, strides, reaches = pattern
     offset = tensor.offset
     inside = True
-    for number, stride, (low, high, size) in zip(offsets, tensor.strides, reaches, strict=True):
+    for number, stride, (low, high, size) in zip(  # noqa: B905 - equal by construction
+        offsets, tensor.strides, reaches
+    ):
         offset += number * stride
         if number + low < 0 or number + high >= size:
             inside = False
     view = tensor.derived(shape, strides, offset)
     if not inside:
-        view.fault = _fault(tensor, shape, forms, offsets)
+        view.fault = _fault(tensor, shape, _forms(parts), offsets)
     return view
+
+
+def _forms(parts: tuple[Any, ...]) -> list[Any]:
+    """Grid and strides of every index; None for integers."""
+    return [(p.shape, p.strides) if isinstance(p, Affine) else None for p in parts]
 
 
 def _pattern(tensor: Tensor, forms: list[Any]) -> tuple[Any, ...]:
