@@ -28,56 +28,93 @@ class Lifetime:
     partition_bytes: int
 
 
+LoopKey = tuple[int, str]
+"""A loop by line and variable: its parts, which were visited apart, count as one."""
+
+
+def _key(var: Var) -> LoopKey:
+    return var.line, var.name
+
+
+@frozen(slots=True, eq=False)
+class _Loops:
+    """First and last moment of every entry of a loop, and iterations of every loop.
+
+    An entry is known by the visits of the loops around it.
+    """
+
+    spans: dict[tuple[tuple[Var, ...], LoopKey], tuple[int, int]]
+    trips: dict[LoopKey, int]
+
+
+def _loops_of(machine: Machine) -> _Loops:
+    spans: dict[tuple[tuple[Var, ...], LoopKey], tuple[int, int]] = {}
+    ranges: dict[LoopKey, tuple[int, int]] = {}
+    for access in machine.accesses:
+        for depth, var in enumerate(access.loops):
+            entry = (access.loops[:depth], _key(var))
+            low, high = spans.get(entry, (access.sequence, access.sequence))
+            spans[entry] = (min(low, access.sequence), max(high, access.sequence))
+    nests = [*(a.loops for a in machine.accesses), *(s.loops for s in machine.storages)]
+    for loops in nests:
+        for var in loops:
+            first, end = ranges.get(_key(var), (var.low, var.high))
+            ranges[_key(var)] = (min(first, var.low), max(end, var.high))
+    return _Loops(spans, {key: end - first for key, (first, end) in ranges.items()})
+
+
 def lifetimes(machine: Machine) -> list[Lifetime]:
     """Lifetimes of all on-chip tensors that are used."""
     by_storage: dict[int, list[Access]] = defaultdict(list)
-    spans: dict[Var, tuple[int, int]] = {}
     for access in machine.accesses:
         by_storage[access.storage.id].append(access)
-        for var in access.loops:
-            low, high = spans.get(var, (access.sequence, access.sequence))
-            spans[var] = (min(low, access.sequence), max(high, access.sequence))
+    loops = _loops_of(machine)
     found = []
     for storage in machine.storages:
         accesses = by_storage.get(storage.id)
         if accesses and storage.buffer.on_chip:
-            found.append(_lifetime(storage, accesses, spans))
+            found.append(_lifetime(storage, accesses, loops))
     return found
 
 
-def _lifetime(
-    storage: Storage, accesses: list[Access], spans: dict[Var, tuple[int, int]]
-) -> Lifetime:
-    home = set(storage.loops)
+def _lifetime(storage: Storage, accesses: list[Access], loops: _Loops) -> Lifetime:
+    home = {_key(v) for v in storage.loops}
     blocks = storage.block_count
     if storage.blocks:
         private = _private_loops(accesses)
-        blocks = max(1, blocks // prod(v.trips for v in private))
+        blocks = max(1, blocks // prod(loops.trips[key] for key in private))
         home |= _common_loops(accesses) if private else set()
     first = min(a.sequence for a in accesses)
     last = max(a.sequence for a in accesses)
-    kept: set[Var] = set()
+    kept: set[LoopKey] = set()
     for access in accesses:
-        outside = next((v for v in access.loops if v not in home), None)
-        if outside is not None:
-            first = min(first, spans[outside][0])
-            last = max(last, spans[outside][1])
-        kept.update(v for v in storage.loops if v not in access.loops)
-    copies = prod(v.trips for v in kept)
+        around = [_key(v) for v in access.loops]
+        depth = next((n for n, key in enumerate(around) if key not in home), None)
+        if depth is not None:
+            low, high = loops.spans[access.loops[:depth], around[depth]]
+            first, last = min(first, low), max(last, high)
+        kept.update(key for v in storage.loops if (key := _key(v)) not in around)
+    copies = prod(loops.trips[key] for key in kept)
     return Lifetime(storage, first, last, storage.partition_bytes * blocks * copies)
 
 
-def _common_loops(accesses: list[Access]) -> set[Var]:
-    return set.intersection(*(set(a.loops) for a in accesses))
+def _common_loops(accesses: list[Access]) -> set[LoopKey]:
+    return set.intersection(*({_key(v) for v in a.loops} for a in accesses))
 
 
-def _private_loops(accesses: list[Access]) -> list[Var]:
+def _private_loops(accesses: list[Access]) -> set[LoopKey]:
     """Loops of whose iterations each has a block of its own: one block at a time is live."""
     common = _common_loops(accesses)
     for access in accesses:
-        used = {v for index in access.block for v, _ in terms_of(index)}
-        common &= used
-    return list(common)
+        common &= _block_loops(access)
+    return common
+
+
+def _block_loops(access: Access) -> set[LoopKey]:
+    """Loops that decide which block is meant; a part of one iteration does so by its number."""
+    numbers = {index for index in access.block if isinstance(index, int)}
+    alone = {_key(v) for v in access.loops if v.trips == 1 and v.low in numbers}
+    return alone | {_key(v) for index in access.block for v, _ in terms_of(index)}
 
 
 def peak(found: Iterable[Lifetime], buffer: Buffer) -> int:
