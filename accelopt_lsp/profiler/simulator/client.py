@@ -62,7 +62,14 @@ class SimulatorProfiler:
         except TimeoutError:
             return run.timed_out()
         finally:
-            await asyncio.shield(run.close())
+            # Killing waits for nothing, so that even an impatient caller leaves no process.
+            for child in run.children:
+                child.kill_now()
+            try:
+                await asyncio.shield(run.close())
+            except asyncio.CancelledError:
+                shutil.rmtree(scratch, ignore_errors=True)
+                raise
 
 
 class _JobRun:

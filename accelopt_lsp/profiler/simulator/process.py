@@ -106,13 +106,17 @@ class Child:
                 return message
         raise ChildEnded("it ended without an answer")
 
-    async def kill(self) -> None:
-        """End the whole process group at once."""
+    def kill_now(self) -> None:
+        """Send the whole process group a signal it cannot ignore."""
         if self.process.returncode is None:
             # Not process.kill(): it polls the child, and then asyncio's watcher, which waits for
             # it too, finds no child and says so on stderr (before Python 3.12).
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.process.pid, signal.SIGKILL)
+
+    async def kill(self) -> None:
+        """End the whole process group at once, and wait for it."""
+        self.kill_now()
         with contextlib.suppress(Exception):
             await self.process.wait()
         # The pipe of a killed child is closed here, not when the garbage collector comes by.

@@ -14,6 +14,9 @@ from pathlib import Path
 from accelopt_lsp.profiler.base import Limits
 from accelopt_lsp.profiler.simulator.protocol import Access, project_of
 
+_EXIT = os._exit
+"""Kept from before the sandbox takes it away from the script."""
+
 
 def run_script(
     script: str,
@@ -31,17 +34,45 @@ def run_script(
         sandbox: let it write to a scratch folder only, and use no network and no processes.
         target: hardware generation of kernels; by default trn1 for legacy ones, else trn2.
     """
-    from accelopt_lsp.profiler.simulator import hook, kernels
-
-    hook.install()
-    kernels.DEFAULTS.target = target
     if not module and not os.path.isfile(script):
         print(f"accelopt run: no such script: {script}", file=sys.stderr)
         return 2
     path = Path.cwd() / "__main__.py" if module else Path(script).resolve()
-    scratch = None
-    if sandbox:
-        scratch = tempfile.mkdtemp(prefix="accelopt-run-")
+    if not sandbox:
+        return _run(script, argv, path, module, target)
+    scratch = tempfile.mkdtemp(prefix="accelopt-run-")
+    # A process of its own: nobody inside the fence could remove the scratch folder.
+    sys.stdout.flush()
+    sys.stderr.flush()
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            status = _run(script, argv, path, module, target, scratch)
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            _EXIT(status)
+    try:
+        _, status = os.waitpid(child, 0)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    return os.waitstatus_to_exitcode(status)
+
+
+def _run(
+    script: str,
+    argv: Sequence[str],
+    path: Path,
+    module: bool,
+    target: str | None,
+    scratch: str | None = None,
+) -> int:
+    from accelopt_lsp.profiler.simulator import hook, kernels
+
+    hook.install()
+    kernels.DEFAULTS.target = target
+    if scratch is not None:
         _enter_sandbox(path, scratch)
     before, first = sys.argv, sys.path[0] if sys.path else ""
     sys.argv = [script, *argv]
@@ -70,8 +101,6 @@ def run_script(
         sys.argv = before
         if sys.path and sys.path[0] != first:
             del sys.path[0]
-        if scratch is not None:
-            shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _enter_sandbox(path: Path, scratch: str) -> None:
