@@ -234,6 +234,7 @@ def optimize(
         show_optimization,
     )
     from accelopt_lsp.workbench.optimize import OptimizeRequest, optimize_kernel
+    from accelopt_lsp.workbench.requests import write_source
 
     if out is not None and in_place:
         fail("--out and --in-place exclude each other")
@@ -261,10 +262,8 @@ def optimize(
         raise SystemExit(FINDINGS)
     destination = report.kernel.path if in_place else out
     if destination is not None:
-        try:
-            destination.write_text(report.new_text, "utf-8")
-        except OSError as error:
-            fail(f"cannot write {destination}: {error.strerror}")
+        with usage_errors():
+            write_source(destination, report.new_text, like=report.kernel.path)
         error_console().print(f"wrote {destination}")
 
 

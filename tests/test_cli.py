@@ -82,6 +82,7 @@ def test_a_kernel_that_fails_is_a_finding_with_its_line(
         (("profile", str(SMALL), "--target", "trn9"), "unknown target"),
         (("profile", str(SMALL), "--arg", "x"), "NAME=SPEC"),
         (("profile", str(SMALL), "--arg", "x=f99[2]"), "unknown data type"),
+        (("profile", str(SMALL), "--arg", "nosuch=3"), "has no parameter 'nosuch'"),
         (("profile", str(SMALL), "--grid", "0"), "launch grid"),
         (("profile", str(SMALL), "--reference", "nosuch.py"), "no such reference"),
         (("profile", str(SMALL), "--backend", "moon"), "no backend 'moon'"),
@@ -104,7 +105,9 @@ def test_usage_errors_exit_2_and_say_what_is_wrong(
 
 def test_optimize_writes_a_faster_verified_kernel(tmp_path: Path) -> None:
     out = tmp_path / "fast.py"
-    source = EXAMPLES / "legacy" / "matmul.py"
+    # A copy away from its reference file, so that other sizes can be given.
+    source = tmp_path / "matmul.py"
+    source.write_text((EXAMPLES / "current" / "matmul.py").read_text())
     arguments = ("--arg", "lhsT=bf16[512,512]", "--arg", "rhs=bf16[512,1024]")
     result = run("optimize", source, *arguments, "--json", "--out", out, "--iterations", 2)
     assert result.exit_code == 0, result.output
@@ -143,13 +146,24 @@ def test_examples_have_no_errors() -> None:
 
 
 def test_check_fix_hoists_what_is_safe(tmp_path: Path) -> None:
-    file = tmp_path / "rotary.py"
-    file.write_text((EXAMPLES / "legacy" / "rotary.py").read_text())
+    file = tmp_path / "rmsnorm.py"
+    original = (EXAMPLES / "current" / "rmsnorm.py").read_text()
+    file.write_bytes(b"\xef\xbb\xbf" + original.replace("\n", "\r\n").encode())
     before = json.loads(run("check", file, "--json").stdout)["diagnostics"]
     assert any(d["code"] == "P01" for d in before)
     run("check", file, "--fix", "--json")
     after = json.loads(run("check", file, "--json").stdout)["diagnostics"]
     assert not any(d["code"] == "P01" and d["fixable"] for d in after)
+    written = file.read_bytes()
+    assert written.startswith(b"\xef\xbb\xbf"), "the byte order mark stays"
+    assert written.count(b"\n") == written.count(b"\r\n"), "line ends stay"
+
+
+def test_a_file_with_a_byte_order_mark_runs(tmp_path: Path) -> None:
+    file = tmp_path / "kernel.py"
+    file.write_bytes(b"\xef\xbb\xbf" + SMALL.read_bytes())
+    result = run("profile", file, "--no-verify", "--json")
+    assert json.loads(result.stdout)["latency_ms"] > 0
 
 
 def test_a_baseline_hides_what_is_known(tmp_path: Path) -> None:

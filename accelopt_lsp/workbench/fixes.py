@@ -15,7 +15,7 @@ from accelopt_lsp.nki.diagnostics import Diagnostic, Fix, Position
 from accelopt_lsp.nki.targets import Target
 from accelopt_lsp.rewrites import NotApplicable, apply_named
 from accelopt_lsp.workbench.check import check_text, find_files
-from accelopt_lsp.workbench.requests import RequestError, read_source
+from accelopt_lsp.workbench.requests import RequestError, read_source, write_source
 from accelopt_lsp.workbench.settings import Settings, settings_for
 
 MAX_FIXES_PER_FILE = 100
@@ -79,10 +79,7 @@ def fix_paths(
             continue
         after, count = fix_text(before, path, settings or settings_for(path), target=target)
         if after != before:
-            try:
-                path.write_text(after, "utf-8")
-            except OSError as error:
-                raise RequestError(f"cannot write {path}: {error.strerror}") from None
+            write_source(path, after, like=path)
             changed.append(Fixed(path, count))
     return tuple(changed)
 

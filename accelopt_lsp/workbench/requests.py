@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -76,13 +77,13 @@ def default_target(dialect: Dialect) -> str:
 
 
 def read_source(path: Path) -> str:
-    """Text of a kernel file.
+    """Text of a kernel file, with plain line ends and without a byte order mark.
 
     Raises:
         RequestError: it cannot be read as UTF-8 text.
     """
     try:
-        return path.read_text("utf-8")
+        return path.read_text("utf-8-sig")
     except FileNotFoundError:
         raise RequestError(f"no such file: {path}") from None
     except IsADirectoryError:
@@ -91,6 +92,25 @@ def read_source(path: Path) -> str:
         raise RequestError(f"{path} is not UTF-8 text") from None
     except OSError as error:
         raise RequestError(f"cannot read {path}: {error.strerror}") from None
+
+
+def write_source(path: Path, text: str, *, like: Path) -> None:
+    """Write a kernel file with the line ends and the byte order mark of the file ``like``.
+
+    Raises:
+        RequestError: it cannot be written.
+    """
+    try:
+        original = like.read_bytes() if like.is_file() else b""
+        marked = original.startswith(codecs.BOM_UTF8)
+        windows = original.count(b"\r\n") * 2 > original.count(b"\n")
+        path.write_text(
+            text,
+            "utf-8-sig" if marked else "utf-8",
+            newline="\r\n" if windows else "\n",
+        )
+    except OSError as error:
+        raise RequestError(f"cannot write {path}: {error.strerror}") from None
 
 
 def resolve_kernel(request: KernelRequest) -> ResolvedKernel:
@@ -106,6 +126,7 @@ def resolve_kernel(request: KernelRequest) -> ResolvedKernel:
     document = Document.parse(text)
     source = _select(find_kernels(document), request)
     settings = request.settings or settings_for(path)
+    _check_names(source, request.arguments)
     arguments = discover_arguments(document, source, path=path, overrides=request.arguments)
     if request.grid:
         arguments = evolve(arguments, grid=request.grid)
@@ -136,6 +157,15 @@ def _select(kernels: tuple[KernelSource, ...], request: KernelRequest) -> Kernel
             return kernel
     names = ", ".join(k.qualname for k in kernels)
     raise RequestError(f"{request.path} has no kernel {request.function!r}; it has {names}")
+
+
+def _check_names(source: KernelSource, given: Mapping[str, ArgumentSpec]) -> None:
+    known = [p.name for p in source.parameters]
+    for name in given:
+        if name not in known:
+            raise RequestError(
+                f"{source.qualname} has no parameter {name!r}; it has {', '.join(known) or 'none'}"
+            )
 
 
 def _reference(request: KernelRequest, arguments: KernelArguments, path: Path) -> Path | None:
