@@ -15,7 +15,7 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from accelopt_lsp.agents import memory as memory_module
-from accelopt_lsp.agents.codec import dumps, experience_to_json
+from accelopt_lsp.agents.codec import CodecError, dumps, experience_to_json
 from accelopt_lsp.agents.database import DatabaseBusy, NewerSchema
 from accelopt_lsp.agents.memory import OptimizationMemory, UnknownExperience, parse_untrusted
 from accelopt_lsp.agents.retrieval import near_duplicate, structure_score
@@ -222,7 +222,7 @@ GOOD = experience_to_json(lesson("a"))
     ],
 )
 def test_bad_imports_are_refused_with_a_reason(line: str, reason: str) -> None:
-    with pytest.raises(memory_module.CodecError, match=reason):
+    with pytest.raises(CodecError, match=reason):
         parse_untrusted(line)
 
 
