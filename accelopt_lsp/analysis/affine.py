@@ -13,6 +13,7 @@ from itertools import count
 from attrs import define, field, frozen
 
 _ids = count()
+MAX_CUTS = 10_000
 
 
 @define(slots=True, eq=False)
@@ -198,7 +199,7 @@ def modulo(a: Linear, divisor: int) -> Linear:
 def _multiples(rest: Linear, divisor: int, why: str) -> NeedSplit:
     """Split where ``rest`` passes a multiple of the divisor."""
     terms = terms_of(rest)
-    if len(terms) != 1 or terms[0][0].opaque:
+    if len(terms) != 1 or terms[0][0].opaque or terms[0][0].trips > MAX_CUTS:
         return split(terms, why)
     var, coefficient = terms[0]
     cuts = []

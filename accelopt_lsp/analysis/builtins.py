@@ -87,6 +87,8 @@ def _extreme(name: str, args: list[Value]) -> Value:
 
 
 def _numeric(m: Machine, name: str, args: list[Value]) -> Value:
+    from accelopt_lsp.analysis.expressions import binary
+
     if not args:
         return {"int": 0, "float": 0.0, "bool": False, "str": ""}.get(name)
     unknown = _first_unknown(args)
@@ -124,8 +126,11 @@ def _numeric(m: Machine, name: str, args: list[Value]) -> Value:
         "bool": bool,
         "divmod": divmod,
         "str": str,
-        "pow": pow,
     }
+    if name == "pow":
+        return (
+            binary(m, ast.Pass(), ast.Pow(), value, args[1]) if len(args) == 2 else Unknown("pow")
+        )
     return functions[name](value, *args[1:])  # type: ignore[operator]
 
 

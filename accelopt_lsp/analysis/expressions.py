@@ -10,7 +10,7 @@ from typing import Any
 from accelopt_lsp.analysis import affine
 from accelopt_lsp.analysis.affine import Affine, Undecided
 from accelopt_lsp.analysis.grids import combine, scaled
-from accelopt_lsp.analysis.machine import Machine, evaluates
+from accelopt_lsp.analysis.machine import MAX_BITS, MAX_LENGTH, Machine, evaluates
 from accelopt_lsp.analysis.references import attribute_of, same_kind
 from accelopt_lsp.analysis.sequences import mutable_item
 from accelopt_lsp.analysis.tensors import subscript_value, tensor_binary, tensor_unary
@@ -26,8 +26,6 @@ from accelopt_lsp.analysis.values import (
     View,
     flat_length,
 )
-
-Number = int | float
 
 
 @evaluates(ast.Constant)
@@ -123,7 +121,7 @@ def _joined(m: Machine, node: ast.JoinedStr) -> Value:
             value = m.eval(part.value)
             plain = isinstance(value, bool | int | float | str | Affine)
             text += f"{value}" if plain else "?"
-    return text
+    return limited(text)
 
 
 @evaluates(ast.Lambda)
@@ -264,15 +262,34 @@ def binary(m: Machine, node: ast.AST, op: ast.operator, left: Value, right: Valu
     simple = (bool, int, float, str, tuple)
     if function is None or not isinstance(left, simple) or not isinstance(right, simple):
         raise Undecided("this operation is not analyzed")
-    if isinstance(op, ast.Mult) and not isinstance(left, int | float) | isinstance(right, float):
-        _check_size(left, right)
-    return function(left, right)
+    if isinstance(op, ast.Mult | ast.LShift):
+        _check_growth(op, left, right)
+    return limited(function(left, right))
 
 
-def _check_size(sequence: Any, times: Any) -> None:
-    if isinstance(sequence, str | tuple) and isinstance(times, int):
-        if len(sequence) * times > 100_000:
-            raise Undecided("a sequence too long to analyze")
+def _check_growth(op: ast.operator, left: Any, right: Any) -> None:
+    """Refuse products and shifts whose result would fill the memory."""
+    if isinstance(op, ast.LShift):
+        if not isinstance(right, int) or right > MAX_BITS:
+            raise Undecided("a number too large to analyze")
+        return
+    for sequence, times in ((left, right), (right, left)):
+        if isinstance(sequence, str | tuple) and isinstance(times, int):
+            if len(sequence) * times > MAX_LENGTH:
+                raise Undecided("a sequence too long to analyze")
+
+
+def limited(value: Value) -> Value:
+    """A result, unless it is so large that a loop could let it grow without end.
+
+    Raises:
+        Undecided: it is.
+    """
+    if isinstance(value, int) and value.bit_length() > MAX_BITS:
+        raise Undecided("a number too large to analyze")
+    if isinstance(value, str | tuple) and len(value) > MAX_LENGTH:
+        raise Undecided("a sequence too long to analyze")
+    return value
 
 
 def plain(value: Value) -> Value:
@@ -283,9 +300,9 @@ def plain(value: Value) -> Value:
 def _power(left: Any, right: Any) -> Value:
     if not isinstance(left, int | float) or not isinstance(right, int | float):
         raise Undecided("this power is not analyzed")
-    if abs(right) > 1000 or abs(left) > 1e9:
+    if abs(right) > MAX_BITS or abs(left) > 1e9:
         raise Undecided("this power is too large to analyze")
-    return left**right
+    return limited(left**right)
 
 
 def _affine_binary(op: ast.operator, left: Any, right: Any) -> Value:
@@ -334,11 +351,13 @@ def _index_binary(op: ast.operator, left: Any, right: Any) -> Value:
 
 def _list_binary(m: Machine, op: ast.operator, left: Any, right: Any) -> Value:
     if isinstance(op, ast.Add) and isinstance(left, ListValue) and isinstance(right, ListValue):
+        if len(left.items) + len(right.items) > MAX_LENGTH:
+            raise Undecided("a list too long to analyze")
         return ListValue([*left.items, *right.items], tuple(m.loops))
     if isinstance(op, ast.Mult):
         items, times = (left, right) if isinstance(left, ListValue) else (right, left)
         if isinstance(items, ListValue) and isinstance(times, int):
-            if len(items.items) * times <= 100_000:
+            if len(items.items) * times <= MAX_LENGTH:
                 return ListValue(items.items * times, tuple(m.loops))
     raise Undecided("this list operation is not analyzed")
 

@@ -122,6 +122,7 @@ class Loop:
             self.carried = carried_names(node)
             self.assigned = assigned_names(node)
         self.parts = 0
+        self.too_many = False
 
     def run(self) -> Signal | None:
         m, length = self.m, self.over.length
@@ -132,7 +133,7 @@ class Loop:
         try:
             return self._run_parts(self._first_parts())
         except OutOfSteps:
-            if self.parts <= 1 or not m.budget.grant():
+            if (self.parts <= 1 and not self.too_many) or not m.budget.grant():
                 raise
         # Telling iterations apart takes too long: one coarse visit for all of them.
         m.restore(start)
@@ -172,7 +173,11 @@ class Loop:
                 if need.var is not self._var:
                     raise
                 m.restore(mark)
-                queue.extendleft(reversed(_cut(low, high, need.cuts)))
+                parts = _cut(low, high, need.cuts)
+                self.too_many = len(parts) > MAX_PARTS
+                if self.too_many:
+                    raise OutOfSteps from None
+                queue.extendleft(reversed(parts))
                 continue
             if signal is not None and signal[0] in (BREAK, RETURN):
                 if high - low > 1:
@@ -320,10 +325,13 @@ def _deltas(m: Machine, before: dict[str, Value]) -> dict[str, int] | None:
 
 
 def _cut(low: int, high: int, cuts: tuple[int, ...] | None) -> list[tuple[int, int]]:
-    """Parts of ``[low, high)``; every iteration alone if no cut falls inside."""
+    """Parts of ``[low, high)``; every iteration alone if no cut falls inside.
+
+    Not all parts are written out where there are too many.
+    """
     inside = sorted({c for c in cuts or () if low < c < high})
     if not inside:
-        return [(i, i + 1) for i in range(low, high)]
+        return [(i, i + 1) for i in range(low, min(high, low + MAX_PARTS + 1))]
     edges = [low, *inside, high]
     return list(pairwise(edges))
 

@@ -27,11 +27,13 @@ from accelopt_lsp.nki.lowering import Lowered
 from accelopt_lsp.nki.operands import Buffer
 from accelopt_lsp.nki.targets import Target
 
-MAX_STEPS = 150_000
-EXTRA_STEPS = 40_000
-MAX_GRANTS = 4
+MAX_STEPS = 80_000
+EXTRA_STEPS = 15_000
+MAX_GRANTS = 3
 MAX_PARTS = 4096
 MAX_CALL_DEPTH = 40
+MAX_BITS = 256
+MAX_LENGTH = 100_000
 
 
 class OutOfSteps(Exception):  # noqa: N818 - a control signal, no error

@@ -11,7 +11,7 @@ from accelopt_lsp.analysis import affine
 from accelopt_lsp.analysis.affine import Affine, Undecided, Var
 from accelopt_lsp.analysis.host import host_method
 from accelopt_lsp.analysis.issue import call_api
-from accelopt_lsp.analysis.machine import Machine, Record
+from accelopt_lsp.analysis.machine import MAX_LENGTH, Machine, Record
 from accelopt_lsp.analysis.references import as_dtype
 from accelopt_lsp.analysis.tensors import reshape, select, size, sizes
 from accelopt_lsp.analysis.values import (
@@ -286,9 +286,7 @@ def _list_method(m: Machine, owner: ListValue, name: str, args: list[Value]) -> 
         m.journal.append(owner.items, args[0])
         return None
     if name == "extend" and args and isinstance(args[0], ListValue | tuple):
-        m.appended.append((owner, len(owner.items)))
-        items = args[0].items if isinstance(args[0], ListValue) else args[0]
-        m.journal.replace(owner.items, [*owner.items, *items])
+        extend(m, owner, args[0])
         return None
     if name in ("pop", "insert", "clear", "remove", "reverse", "sort"):
         m.alone(owner.loops)
@@ -306,6 +304,19 @@ def _list_method(m: Machine, owner: ListValue, name: str, args: list[Value]) -> 
         return ListValue(list(owner.items), tuple(m.loops))
     m.journal.replace(owner.items, [Unknown(f"list.{name} is not analyzed")])
     return Unknown(f"list.{name} is not analyzed")
+
+
+def extend(m: Machine, owner: ListValue, value: ListValue | tuple[Value, ...]) -> None:
+    """``owner.extend(value)``.
+
+    Raises:
+        Undecided: the list grows too long.
+    """
+    items = value.items if isinstance(value, ListValue) else value
+    if len(owner.items) + len(items) > MAX_LENGTH:
+        raise Undecided("a list too long to analyze")
+    m.appended.append((owner, len(owner.items)))
+    m.journal.replace(owner.items, [*owner.items, *items])
 
 
 def _dict_method(m: Machine, owner: dict[Any, Value], name: str, args: list[Value]) -> Value:

@@ -27,7 +27,7 @@ from accelopt_lsp.analysis.machine import (
     Signal,
     executes,
 )
-from accelopt_lsp.analysis.methods import set_entry
+from accelopt_lsp.analysis.methods import extend, set_entry
 from accelopt_lsp.analysis.sequences import mutable_item
 from accelopt_lsp.analysis.tensors import index_parts, select, select_block
 from accelopt_lsp.analysis.tree import walk
@@ -266,9 +266,7 @@ def _augmented(m: Machine, node: ast.AugAssign) -> Signal | None:
         return None
     if isinstance(current, ListValue) and isinstance(node.op, ast.Add):
         if isinstance(value, ListValue | tuple):
-            m.appended.append((current, len(current.items)))
-            items = value.items if isinstance(value, ListValue) else value
-            m.journal.replace(current.items, [*current.items, *items])
+            extend(m, current, value)
             return None
     bind(m, node.target, binary(m, node, node.op, current, value))
     return None
