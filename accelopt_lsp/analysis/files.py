@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -22,6 +23,9 @@ from accelopt_lsp.nki.arguments import KernelArguments
 from accelopt_lsp.nki.diagnostics import Diagnostic
 from accelopt_lsp.nki.dialects import Dialect
 from accelopt_lsp.nki.targets import Target, get_target
+from accelopt_lsp.nki.workload import Workload
+
+_log = logging.getLogger(__name__)
 
 
 def analyze(
@@ -35,14 +39,29 @@ def analyze(
         options: what the caller decides.
     """
     options = options or AnalysisOptions()
-    kernels = tuple(
-        analyze_kernel(document, kernel, path=path, options=options)
-        for kernel in find_kernels(document)
-    )
+    kernels = tuple(_analyzed(document, kernel, path, options) for kernel in find_kernels(document))
     found = [*document.syntax_errors()]
     for kernel in kernels:
         found.extend(kernel.diagnostics)
     return FileAnalysis(detect_dialect(document), kernels, _reported(document, found, options))
+
+
+def _analyzed(
+    document: Document, kernel: KernelSource, path: Path | None, options: AnalysisOptions
+) -> KernelAnalysis:
+    """One kernel; a defect of the analysis costs this kernel's figures and nothing else."""
+    try:
+        return analyze_kernel(document, kernel, path=path, options=options)
+    except Exception as error:
+        _log.exception("the analysis of %s failed", kernel.qualname)
+        reason = f"the analysis failed ({type(error).__name__}: {error}); this is a defect"
+        arguments = KernelArguments(missing=tuple(p.name for p in kernel.parameters))
+        return KernelAnalysis(
+            kernel,
+            arguments,
+            target_for(kernel, arguments, options).name,
+            workload=Workload(unknowns=((kernel.line, reason),)),
+        )
 
 
 def target_for(

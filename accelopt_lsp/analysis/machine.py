@@ -176,7 +176,7 @@ class Machine:
             return handler(self, node)
         except Undecided as why:
             return Unknown(str(why))
-        except (ArithmeticError, ValueError, TypeError) as error:
+        except (ArithmeticError, ValueError, TypeError, LookupError, AttributeError) as error:
             return Unknown(f"{type(error).__name__}: {error}")
 
     def name_value(self, name: str) -> Value:

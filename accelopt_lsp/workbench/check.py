@@ -193,7 +193,13 @@ def _check_file(work: tuple[Path, Settings | None, str | None]) -> _Result:
         return _Result(shown, problem=str(error))
     if len(text) > MAX_FILE_BYTES or not any(word in text for word in _NKI_WORDS):
         return _Result(shown)
-    analysis = check_text(text, path, settings or settings_for(path), target=target)
+    settings = settings or settings_for(path)
+    try:
+        analysis = check_text(text, path, settings, target=target)
+    except Exception as error:
+        # One file that cannot be analyzed must not hide what the others hold.
+        reason = f"the analysis failed ({type(error).__name__}: {error}); this is a defect"
+        return _Result(shown, problem=reason)
     lines = text.split("\n")
     found = tuple(
         FileDiagnostic(shown, d, _line(lines, d.span.start.line)) for d in analysis.diagnostics
