@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 EXTENSION := editors/vscode
 VSIX := $(EXTENSION)/accelopt.vsix
 DEMO_KERNEL ?= examples/legacy/matmul.py
-DEMO_OPTIONS ?= --diff
+DEMO_OPTIONS ?= --diff --budget-seconds 60
 PYTEST_OPTIONS ?= -n auto
 
 .PHONY: help setup demo test lint format golden vsix e2e clean
