@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from accelopt_lsp.analysis import analyze, files
+from accelopt_lsp.analysis import analyze
+from accelopt_lsp.analysis.runner import run_kernel
 from accelopt_lsp.analysis.syntax import Document
 
 TWO_KERNELS = """\
@@ -28,14 +29,12 @@ def second(x):
 
 
 def test_a_defect_in_one_kernel_leaves_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    sound = files.run_kernel
-
     def failing(document, kernel, arguments, target):  # type: ignore[no-untyped-def]
         if kernel.name == "first":
             raise RuntimeError("broken")
-        return sound(document, kernel, arguments, target)
+        return run_kernel(document, kernel, arguments, target)
 
-    monkeypatch.setattr(files, "run_kernel", failing)
+    monkeypatch.setattr("accelopt_lsp.analysis.files.run_kernel", failing)
     found = analyze(Document.parse(TWO_KERNELS))
     first, second = found.kernels
     assert first.workload is not None
