@@ -8,53 +8,80 @@ from weakref import WeakKeyDictionary
 
 from accelopt_lsp.analysis.tree import walk
 
-_CACHE: WeakKeyDictionary[ast.AST, tuple[str, ...]] = WeakKeyDictionary()
-_ASSIGNED: WeakKeyDictionary[ast.AST, tuple[str, ...]] = WeakKeyDictionary()
+Names = frozenset[str]
+_Loop = ast.For | ast.AsyncFor
+_CARRIED: WeakKeyDictionary[ast.AST, tuple[str, ...]] = WeakKeyDictionary()
+_ASSIGNED: WeakKeyDictionary[ast.AST, Names] = WeakKeyDictionary()
+_USES: WeakKeyDictionary[ast.AST, tuple[Names, Names]] = WeakKeyDictionary()
+_NOTHING: tuple[Names, Names] = (frozenset(), frozenset())
 
 
-def carried_names(node: ast.For | ast.AsyncFor) -> tuple[str, ...]:
+def carried_names(node: _Loop) -> tuple[str, ...]:
     """Names that a loop's body reads before it has set them, and sets too."""
-    found = _CACHE.get(node)
+    found = _CARRIED.get(node)
     if found is None:
         exposed: set[str] = set()
-        defined = {n.id for n in walk(node.target) if isinstance(n, ast.Name)}
-        _block(node.body, defined, exposed)
-        assigned = set(_stores(node.body))
-        found = _CACHE[node] = tuple(sorted(exposed & assigned))
+        _block(node.body, set(_uses(node.target)[1]), exposed)
+        found = _CARRIED[node] = tuple(sorted(exposed & _stores(node)))
     return found
 
 
-def assigned_names(node: ast.For | ast.AsyncFor) -> tuple[str, ...]:
+def assigned_names(node: _Loop) -> tuple[str, ...]:
     """Names that a loop binds, its variable included."""
+    return tuple(sorted(_stores(node)))
+
+
+def _uses(node: ast.AST | None) -> tuple[Names, Names]:
+    """Names that an expression or a simple statement reads, and those that it sets."""
+    if node is None:
+        return _NOTHING
+    found = _USES.get(node)
+    if found is None:
+        loads: set[str] = set()
+        stores: set[str] = set()
+        for child in walk(node):
+            if isinstance(child, ast.Name):
+                (loads if isinstance(child.ctx, ast.Load) else stores).add(child.id)
+        found = _USES[node] = (frozenset(loads), frozenset(stores))
+    return found
+
+
+def _stores(node: ast.stmt) -> Names:
+    """Names that a statement sets, whatever is inside it."""
     found = _ASSIGNED.get(node)
     if found is None:
-        targets = {n.id for n in walk(node.target) if isinstance(n, ast.Name)}
-        found = _ASSIGNED[node] = tuple(sorted(targets | set(_stores(node.body))))
+        children = [c for name in _BLOCKS for c in getattr(node, name, ())]
+        if children:
+            names: set[str] = set()
+            for child in children:
+                body = child.body if isinstance(child, ast.ExceptHandler) else [child]
+                for statement in body:
+                    names |= _stores(statement)
+            for header in _headers(node):
+                names |= _uses(header)[1]
+            found = frozenset(names)
+        else:
+            found = _uses(node)[1]
+        _ASSIGNED[node] = found
     return found
 
 
-def _stores(body: Iterable[ast.stmt]) -> Iterable[str]:
-    for statement in body:
-        for child in walk(statement):
-            if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store):
-                yield child.id
+_BLOCKS = ("body", "orelse", "finalbody", "handlers")
+
+
+def _headers(node: ast.stmt) -> Iterable[ast.AST]:
+    """Expressions of a compound statement's first line."""
+    if isinstance(node, ast.For | ast.AsyncFor):
+        return (node.target, node.iter)
+    if isinstance(node, ast.If | ast.While):
+        return (node.test,)
+    if isinstance(node, ast.With | ast.AsyncWith):
+        return node.items
+    return ()
 
 
 def _reads(node: ast.AST | None, defined: set[str], exposed: set[str]) -> None:
-    if node is None:
-        return
-    for child in walk(node):
-        if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Load):
-            if child.id not in defined:
-                exposed.add(child.id)
-
-
-def _targets(nodes: Iterable[ast.AST], defined: set[str], exposed: set[str]) -> None:
-    for node in nodes:
-        _reads(node, defined, exposed)
-        for child in walk(node):
-            if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store):
-                defined.add(child.id)
+    exposed |= _uses(node)[0] - defined
 
 
 def _block(body: list[ast.stmt], defined: set[str], exposed: set[str]) -> None:
@@ -63,17 +90,10 @@ def _block(body: list[ast.stmt], defined: set[str], exposed: set[str]) -> None:
 
 
 def _statement(node: ast.stmt, defined: set[str], exposed: set[str]) -> None:
-    if isinstance(node, ast.Assign):
-        _reads(node.value, defined, exposed)
-        _targets(node.targets, defined, exposed)
-    elif isinstance(node, ast.AnnAssign):
-        _reads(node.value, defined, exposed)
-        _targets([node.target], defined, exposed)
-    elif isinstance(node, ast.AugAssign):
+    if isinstance(node, ast.AugAssign):
         _reads(node.value, defined, exposed)
         if isinstance(node.target, ast.Name):
-            if node.target.id not in defined:
-                exposed.add(node.target.id)
+            exposed |= {node.target.id} - defined
         else:
             _reads(node.target, defined, exposed)
     elif isinstance(node, ast.If):
@@ -84,22 +104,25 @@ def _statement(node: ast.stmt, defined: set[str], exposed: set[str]) -> None:
         defined |= then & other
     elif isinstance(node, ast.For | ast.AsyncFor):
         _reads(node.iter, defined, exposed)
-        inner = set(defined) | {n.id for n in walk(node.target) if isinstance(n, ast.Name)}
-        _block(node.body, inner, exposed)
+        _block(node.body, set(defined) | _uses(node.target)[1], exposed)
         _block(node.orelse, set(defined), exposed)
     elif isinstance(node, ast.While):
         _reads(node.test, defined, exposed)
         _block(node.body, set(defined), exposed)
     elif isinstance(node, ast.With | ast.AsyncWith):
         for item in node.items:
-            _reads(item.context_expr, defined, exposed)
+            _reads(item, defined, exposed)
         _block(node.body, defined, exposed)
     elif isinstance(node, ast.Try):
         _block(node.body, defined, exposed)
+        for handler in node.handlers:
+            _block(handler.body, set(defined), exposed)
     elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-        own = set(defined) | {a.arg for a in walk(node) if isinstance(a, ast.arg)}
-        local = set(_stores(node.body))
-        _reads(node, own | local, exposed)
+        local = {a.arg for a in walk(node) if isinstance(a, ast.arg)} | set(_stores(node))
+        exposed |= _uses(node)[0] - defined - local
         defined.add(node.name)
     else:
-        _reads(node, defined, exposed)
+        # The right side is read before the left side is set.
+        loads, stores = _uses(node)
+        exposed |= loads - defined
+        defined |= stores

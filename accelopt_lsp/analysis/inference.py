@@ -14,7 +14,7 @@ from accelopt_lsp.analysis.machine import KernelRaises, Machine, OutOfSteps
 from accelopt_lsp.analysis.references import as_dtype
 from accelopt_lsp.analysis.runner import evaluate, new_machine
 from accelopt_lsp.analysis.syntax import Document
-from accelopt_lsp.analysis.tree import function_node, module_of, walk
+from accelopt_lsp.analysis.tree import call_nodes, function_node, module_of
 from accelopt_lsp.analysis.values import Function, HostArray, ListValue, Ref, Value
 from accelopt_lsp.nki.arguments import ArgumentSpec, LiteralSpec, NameSpec, TensorSpec
 from accelopt_lsp.nki.dtypes import FLOAT32, DType
@@ -282,11 +282,10 @@ def _add_argument(
 
 
 def _call_node(document: Document, line: int, name: str) -> ast.Call | None:
-    for node in walk(module_of(document)):
-        if isinstance(node, ast.Call) and node.lineno == line:
-            callee = node.func.value if isinstance(node.func, ast.Subscript) else node.func
-            if isinstance(callee, ast.Name) and callee.id == name:
-                return node
+    for node in call_nodes(document, line):
+        callee = node.func.value if isinstance(node.func, ast.Subscript) else node.func
+        if isinstance(callee, ast.Name) and callee.id == name:
+            return node
     return None
 
 

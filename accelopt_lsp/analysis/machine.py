@@ -17,7 +17,7 @@ from attrs import define, field, frozen
 
 from accelopt_lsp.analysis.affine import Undecided, Var, split
 from accelopt_lsp.analysis.names import Aliases
-from accelopt_lsp.analysis.scope import Journal, Scope
+from accelopt_lsp.analysis.scope import UNBOUND, Journal, Scope
 from accelopt_lsp.analysis.syntax import Document
 from accelopt_lsp.analysis.values import Ref, Storage, Unknown, Value, View
 from accelopt_lsp.nki.diagnostics import Severity
@@ -181,10 +181,8 @@ class Machine:
 
     def name_value(self, name: str) -> Value:
         """What a name stands for; an import or a builtin where no scope binds it."""
-        try:
-            return self.scope.lookup(name)
-        except KeyError:
-            return free_name(self, name)
+        found = self.scope.find(name)
+        return free_name(self, name) if found is UNBOUND else found
 
     def run(self, body: list[ast.stmt]) -> Signal | None:
         """Execute statements; gives (``return``, value), (``break``, None) ... or None."""

@@ -7,6 +7,7 @@ Canonical names: ``nki.X``, ``nl.X`` (nki.language), ``nisa.X`` (nki.isa), ``nt.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 
 from attrs import field, frozen
 from tree_sitter import Node
@@ -59,6 +60,7 @@ class Aliases:
         return self.origins.get(dotted.partition(".")[0])
 
 
+@lru_cache(maxsize=10_000)
 def canonical_path(path: str) -> str:
     """Canonical form of an absolute dotted path: ``neuronxcc.nki.isa.exp`` is ``nisa.exp``."""
     if path == "neuronxcc.nki" or path.startswith("neuronxcc.nki."):

@@ -83,9 +83,10 @@ def resolve(m: Machine, path: str) -> Value:
     if head == "nl" and rest:
         if rest in LANGUAGE_CONSTANTS:
             return LANGUAGE_CONSTANTS[rest]
-        special = _sized_constant(m, rest)
-        if special is not None:
-            return special
+        if rest.startswith("tile_size."):
+            special = _sized_constant(m, rest)
+            if special is not None:
+                return special
     if path in _NUMBERS:
         return _NUMBERS[path]
     return Ref(path)

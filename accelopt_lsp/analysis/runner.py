@@ -182,7 +182,7 @@ def _run_programs(
     target = ast.Name(f"program {axis}", ast.Store())
 
     def body() -> None:
-        machine.program.append(machine.scope.lookup(target.id))
+        machine.program.append(machine.scope.find(target.id))
         try:
             _run_programs(machine, function, values, kernel, axis + 1)
         finally:

@@ -8,6 +8,8 @@ from typing import Any
 from attrs import define, field
 
 Undo = Callable[[], None]
+UNBOUND = object()
+"""No value: the name is not bound."""
 
 
 @define(slots=True)
@@ -58,18 +60,15 @@ class Scope:
     names: dict[str, Any] = field(factory=dict)
     outer_names: set[str] = field(factory=set)
 
-    def lookup(self, name: str) -> Any:
-        """Value of a name.
-
-        Raises:
-            KeyError: not bound here or further out.
-        """
+    def find(self, name: str) -> Any:
+        """Value of a name, or :data:`UNBOUND` if it is bound neither here nor further out."""
         scope: Scope | None = self
         while scope is not None:
-            if name in scope.names:
-                return scope.names[name]
+            found = scope.names.get(name, UNBOUND)
+            if found is not UNBOUND:
+                return found
             scope = scope.parent
-        raise KeyError(name)
+        return UNBOUND
 
     def assign(self, name: str, value: Any) -> None:
         scope: Scope = self

@@ -108,10 +108,7 @@ def bind(m: Machine, target: ast.expr, value: Value, source: ast.expr | None = N
 
 def _assign_outer(m: Machine, name: str, value: Value) -> None:
     """A ``nonlocal`` name: loops that call this function see it change."""
-    try:
-        before = m.scope.lookup(name)
-    except KeyError:
-        before = None
+    before = m.scope.find(name)
     if type_signature(before) != type_signature(value):
         m.alone()
 

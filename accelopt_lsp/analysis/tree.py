@@ -114,13 +114,37 @@ def walk(node: ast.AST) -> Iterator[ast.AST]:
                 stack.extend([item for item in value if isinstance(item, ast.AST)])
 
 
+def statements(node: ast.AST) -> Iterator[ast.stmt]:
+    """All statements below a node, without looking into expressions."""
+    stack = [node]
+    while stack:
+        current = stack.pop()
+        if isinstance(current, ast.stmt):
+            yield current
+        for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+            value = getattr(current, name, None)
+            if isinstance(value, list):
+                stack.extend(value)
+
+
+def call_nodes(document: Document, line: int) -> list[ast.Call]:
+    """Calls that begin on a line."""
+    calls: dict[int, list[ast.Call]] | None = document.cache.get("call nodes")
+    if calls is None:
+        calls = document.cache["call nodes"] = {}
+        for node in walk(module_of(document)):
+            if isinstance(node, ast.Call):
+                calls.setdefault(node.lineno, []).append(node)
+    return calls.get(line, [])
+
+
 def function_node(document: Document, kernel: KernelSource) -> FunctionNode | None:
     """The typed node of a kernel, or None if it does not parse."""
     functions: dict[tuple[int, str], FunctionNode] | None = document.cache.get("functions")
     if functions is None:
         functions = document.cache["functions"] = {
             (node.lineno, node.name): node
-            for node in walk(module_of(document))
+            for node in statements(module_of(document))
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         }
     return functions.get((kernel.line, kernel.name))
