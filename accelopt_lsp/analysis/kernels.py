@@ -120,6 +120,13 @@ class CallSite:
 
 def find_kernels(document: Document) -> tuple[KernelSource, ...]:
     """All kernels of a file, in the order of the text. Never raises."""
+    found: tuple[KernelSource, ...] | None = document.cache.get("kernels")
+    if found is None:
+        found = document.cache["kernels"] = _find_kernels(document)
+    return found
+
+
+def _find_kernels(document: Document) -> tuple[KernelSource, ...]:
     aliases = find_aliases(document)
     default = detect_dialect(document, aliases)
     wrapped = _wrapped_names(document, aliases)
