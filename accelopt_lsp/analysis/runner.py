@@ -22,7 +22,6 @@ from accelopt_lsp.analysis.tree import function_node, module_of
 from accelopt_lsp.analysis.values import (
     ClassValue,
     Function,
-    HostArray,
     Iteration,
     ListValue,
     Ref,
@@ -206,9 +205,3 @@ def evaluate(machine: Machine, node: ast.expr) -> Value:
         return machine.eval(node)
     except (NeedSplit, Undecided, OutOfSteps, KernelRaises, RecursionError) as why:
         return Unknown(str(why))
-
-
-def host_shapes(value: Value) -> list[HostArray | Value]:
-    """Items of a returned list or tuple."""
-    items = value.items if isinstance(value, ListValue) else value
-    return list(items) if isinstance(items, tuple | list) else [items]

@@ -73,8 +73,6 @@ FLOAT32 = _BY_NAME["float32"]
 BFLOAT16 = _BY_NAME["bfloat16"]
 FLOAT16 = _BY_NAME["float16"]
 BOOL = _BY_NAME["bool_"]
-UINT8 = _BY_NAME["uint8"]
-INT32 = _BY_NAME["int32"]
 
 
 def all_dtypes() -> tuple[DType, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from accelopt_lsp.nki.dtypes import FLOAT32, DType, find_dtype
+from accelopt_lsp.nki.dtypes import FLOAT32
 from accelopt_lsp.nki.lowering import Builder, LoweringError, lowers
 from accelopt_lsp.nki.operands import Buffer, Engine, OperandType
 
@@ -297,15 +297,3 @@ def _dma_transpose(b: Builder) -> None:
     shape = tuple(src.shape[a] for a in axes)
     dst = b.destination(shape, b.dtype(src.dtype))
     b.emit("dma_transpose", None, {"axes": tuple(axes)}, dst=dst, src="src")
-
-
-def parse_dtype(value: Any, default: DType) -> DType:
-    """A data type given by name or as such; the default for None."""
-    if value is None:
-        return default
-    if isinstance(value, DType):
-        return value
-    found = find_dtype(str(value))
-    if found is None:
-        raise LoweringError(f"unknown data type {value!r}")
-    return found

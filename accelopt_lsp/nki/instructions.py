@@ -21,7 +21,6 @@ from accelopt_lsp.nki.targets import Target
 ON_CHIP = frozenset({Buffer.SBUF, Buffer.PSUM})
 SBUF_ONLY = frozenset({Buffer.SBUF})
 PSUM_ONLY = frozenset({Buffer.PSUM})
-ANY_BUFFER = frozenset(Buffer)
 DMA_BUFFERS = frozenset({Buffer.HBM, Buffer.SBUF})
 
 Attributes = Mapping[str, Any]
@@ -551,12 +550,3 @@ REDUCTION_OPERATORS = frozenset(
         "logical_xor subtract"
     ).split()
 )
-ACTIVATION_RANGES: Mapping[str, tuple[float, float]] = {
-    "log": (2.0**-64, 2.0**64),
-    "sin": (-3.141592653589793, 3.141592653589793),
-    "arctan": (-1.5707963267948966, 1.5707963267948966),
-    "sqrt": (2.0**-116, 2.0**118),
-    "rsqrt": (2.0**-87, 2.0**97),
-    "reciprocal": (-(2.0**42), 2.0**42),
-}
-"""Input ranges outside which the Scalar Engine gives invalid results (nki.api.shared)."""
