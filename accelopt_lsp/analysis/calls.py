@@ -26,7 +26,8 @@ from accelopt_lsp.analysis.values import (
     View,
     find_unknown,
 )
-from accelopt_lsp.nki.dialects import Role, find_api
+from accelopt_lsp.nki.apis import find_api
+from accelopt_lsp.nki.dialects import Role
 from accelopt_lsp.nki.dtypes import DType
 from accelopt_lsp.nki.operands import Buffer
 

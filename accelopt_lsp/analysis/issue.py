@@ -35,8 +35,9 @@ from accelopt_lsp.analysis.values import (
     Value,
     View,
 )
+from accelopt_lsp.nki.apis import find_api
 from accelopt_lsp.nki.diagnostics import Severity
-from accelopt_lsp.nki.dialects import Api, BindError, find_api
+from accelopt_lsp.nki.dialects import Api, BindError
 from accelopt_lsp.nki.dtypes import DType
 from accelopt_lsp.nki.instructions import INSTRUCTIONS
 from accelopt_lsp.nki.lowering import (

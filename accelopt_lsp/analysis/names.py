@@ -50,7 +50,7 @@ class Aliases:
         base = self.table.get(head)
         if base is None:
             if not rest and "nl" in self.stars:
-                from accelopt_lsp.nki.dialects import find_api
+                from accelopt_lsp.nki.apis import find_api
 
                 return f"nl.{head}" if find_api(f"nl.{head}") else None
             return None

@@ -14,7 +14,8 @@ from typing import Any
 
 from attrs import evolve, frozen
 
-from accelopt_lsp.nki.dialects import Dialect, find_api
+from accelopt_lsp.nki.apis import find_api
+from accelopt_lsp.nki.dialects import Dialect
 from accelopt_lsp.nki.dtypes import DType, find_dtype
 from accelopt_lsp.nki.instructions import INSTRUCTIONS, Violation
 from accelopt_lsp.nki.operands import Buffer, Engine, OperandType

@@ -8,14 +8,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from accelopt_lsp.analysis.names import Aliases
-from accelopt_lsp.nki.dialects import (
-    LANGUAGE_CONSTANTS,
-    MEMORIES,
-    BindError,
-    Dialect,
-    Role,
-    find_api,
-)
+from accelopt_lsp.nki.apis import find_api
+from accelopt_lsp.nki.dialects import LANGUAGE_CONSTANTS, MEMORIES, BindError, Dialect, Role
 from accelopt_lsp.nki.dtypes import DType, find_dtype
 from accelopt_lsp.nki.lowering import LoweringError, lower
 from accelopt_lsp.nki.operands import Buffer, OperandType

@@ -18,7 +18,8 @@ from __future__ import annotations
 import ast
 from math import prod
 
-from accelopt_lsp.nki.dialects import Role, find_api
+from accelopt_lsp.nki.apis import find_api
+from accelopt_lsp.nki.dialects import Role
 from accelopt_lsp.nki.operands import Buffer
 from accelopt_lsp.rewrites.base import Description, NotApplicable, RewriteContext, Site
 from accelopt_lsp.rewrites.hoist_candidates import LOADS, Hoist, candidates

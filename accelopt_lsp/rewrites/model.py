@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 
 from attrs import define, field, frozen
 
-from accelopt_lsp.nki.dialects import BindError, find_api
+from accelopt_lsp.nki.apis import find_api
+from accelopt_lsp.nki.dialects import BindError
 from accelopt_lsp.rewrites.affine import Affine, Symbol
 from accelopt_lsp.rewrites.base import NotApplicable, RewriteContext
 from accelopt_lsp.rewrites.bindings import bind_module_constants, bind_parameters

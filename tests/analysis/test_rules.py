@@ -8,7 +8,7 @@ import pytest
 
 from accelopt_lsp.analysis.rules import all_rules, explain, find_rule
 from accelopt_lsp.analysis.rules.names import known_names
-from accelopt_lsp.nki.dialects import APIS
+from accelopt_lsp.nki.apis import APIS
 
 HEADINGS = ["What it does", "Why", "Example", "Use instead"]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from accelopt_lsp.nki.dialects import APIS, Dialect
+from accelopt_lsp.nki.apis import APIS
+from accelopt_lsp.nki.dialects import Dialect
 from accelopt_lsp.nki.dtypes import get_dtype
 from accelopt_lsp.nki.lowering import Lowered, lower
 from accelopt_lsp.nki.operands import Buffer, OperandType

@@ -6,7 +6,8 @@ import inspect
 
 import pytest
 
-from accelopt_lsp.nki.dialects import APIS, BindError, Dialect, find_api
+from accelopt_lsp.nki.apis import APIS, find_api
+from accelopt_lsp.nki.dialects import BindError, Dialect
 
 LEGACY, CURRENT = Dialect.LEGACY, Dialect.CURRENT
 SIGNATURES = [

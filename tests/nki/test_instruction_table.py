@@ -7,8 +7,9 @@ import sys
 
 import pytest
 
+from accelopt_lsp.nki.apis import APIS
 from accelopt_lsp.nki.costs import DMA_INSTRUCTIONS, FORMULAS, TENSOR_ENGINE_INSTRUCTIONS, has_cost
-from accelopt_lsp.nki.dialects import APIS, Api, Dialect, Role
+from accelopt_lsp.nki.dialects import Api, Dialect, Role
 from accelopt_lsp.nki.instructions import INSTRUCTIONS
 from accelopt_lsp.nki.lowering import has_lowering
 from accelopt_lsp.nki.operands import Engine

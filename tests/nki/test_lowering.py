@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from accelopt_lsp.nki.apis import APIS
 from accelopt_lsp.nki.costs import instruction_cost
-from accelopt_lsp.nki.dialects import APIS
 from accelopt_lsp.nki.dtypes import get_dtype
 from accelopt_lsp.nki.instructions import INSTRUCTIONS
 from accelopt_lsp.nki.lowering import RESULT, LoweringError, has_lowering, lower, retarget

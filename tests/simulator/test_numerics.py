@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from accelopt_lsp.nki.apis import APIS
 from accelopt_lsp.nki.costs import has_cost
-from accelopt_lsp.nki.dialects import APIS, Role
+from accelopt_lsp.nki.dialects import Role
 from accelopt_lsp.nki.dtypes import all_dtypes, get_dtype, numpy_dtype
 from accelopt_lsp.nki.instructions import (
     ACTIVATION_FUNCTIONS,

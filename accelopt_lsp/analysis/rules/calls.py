@@ -8,8 +8,8 @@ from difflib import get_close_matches
 
 from accelopt_lsp.analysis.rules.base import Context, Rule
 from accelopt_lsp.analysis.rules.names import known_names
+from accelopt_lsp.nki.apis import APIS
 from accelopt_lsp.nki.diagnostics import Diagnostic, Fix, Severity
-from accelopt_lsp.nki.dialects import APIS
 
 
 class BadCall(Rule):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from accelopt_lsp.nki.dialects import APIS
+from accelopt_lsp.nki.apis import APIS
 
 _ISA = (
     "act activate2 activation activation_reduce affine_select bn_aggr bn_stats "

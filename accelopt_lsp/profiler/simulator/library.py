@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from accelopt_lsp.nki.dialects import APIS, Dialect, Role
+from accelopt_lsp.nki.apis import APIS
+from accelopt_lsp.nki.dialects import Dialect, Role
 from accelopt_lsp.nki.instructions import (
     ACTIVATION_FUNCTIONS,
     BINARY_OPERATORS,

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from lsprotocol import types as lsp
 
-from accelopt_lsp.nki.dialects import LANGUAGE_CONSTANTS, Api, Dialect, Role, find_api
+from accelopt_lsp.nki.apis import find_api
+from accelopt_lsp.nki.dialects import LANGUAGE_CONSTANTS, Api, Dialect, Role
 from accelopt_lsp.server.analyses import Analysed
 from accelopt_lsp.server.documents import Document
 from accelopt_lsp.server.snapshot import KernelView, Situation
