@@ -1,0 +1,157 @@
+"""How fast the simulator runs kernels, against the NumPy reference of each.
+
+    speed.py CHECKOUT [--only NAMES] [--json FILE] [--repeat N]
+
+CHECKOUT is a working copy of github.com/zhang677/AccelOpt, whose NKIBench has a kernel and a
+NumPy reference a problem. Every kernel gets a process of its own, in which three things are
+timed after each other: tracing (shapes only), the reference, and one run with values. Figures
+that compare, such as the ratio of the last two, come from one process and are the ones to trust
+on a shared machine; of repeats, the fastest counts.
+
+``memory`` is what the process holds at its peak during the run with values, less what it held
+before there were tensors, divided by the size of the kernel's inputs and outputs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+MATRIX_KERNELS = frozenset(
+    "add_rmsnorm_matmul bmm lora matmul matmul_add_rmsnorm rmsnorm_matmul swiglu "
+    "transpose_matmul".split()
+)
+"""Kernels whose reference is dominated by matrix products."""
+
+
+def problems(checkout: Path) -> dict[str, tuple[Path, Path]]:
+    """Kernel and reference file by problem."""
+    root = checkout / "NKIBench"
+    found = {}
+    for name, problem in json.loads((root / "summary.json").read_text("utf-8")).items():
+        for case in problem["cases"].values():
+            for entry in case["impls"]:
+                found[name] = (root / entry["kernel"], root / entry["task"])
+    return dict(sorted(found.items()))
+
+
+def load(path: Path, name: str) -> ModuleType:
+    """Import a file by path."""
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def peak_bytes() -> int:
+    """Largest resident size of this process so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def measure(kernel_path: Path, reference_path: Path, repeat: int) -> dict[str, Any]:
+    """All figures of one kernel, in this process."""
+    import numpy as np
+
+    from accelopt_lsp.nki.targets import get_target
+    from accelopt_lsp.profiler.simulator import hook, kernels
+    from accelopt_lsp.profiler.simulator.library import OPERATOR_NAMES
+    from accelopt_lsp.profiler.simulator.session import Session
+    from accelopt_lsp.profiler.simulator.source import Sources
+
+    hook.install()
+    kernel = load(kernel_path, "measured_kernel").kernel
+    reference = load(reference_path, "measured_reference")
+    np.random.seed(0)
+    before = peak_bytes()
+    inputs = reference.get_inputs()
+    given = [kernels.convert_input(v) for v in reference.transform_to_nki_inputs(inputs)]
+    shapes = [
+        kernels.TensorInput(v.shape, v.element) if isinstance(v, kernels.TensorInput) else v
+        for v in given
+    ]
+
+    def run(arguments: list[Any], *, full: bool) -> tuple[float, Any]:
+        sources = Sources(str(kernel_path))
+        target = get_target("trn1")
+        session = Session(target, kernel.dialect, sources, full=full, names=OPERATOR_NAMES)
+        session.tracing = not full
+        start = time.perf_counter()
+        outcome = kernels.execute(kernel, arguments, {}, session)
+        return time.perf_counter() - start, outcome
+
+    trace = min(run(shapes, full=False)[0] for _ in range(repeat))
+    instructions = len(run(shapes, full=False)[1].session.trace)
+    verify, outcome = run(given, full=True)
+    held = peak_bytes() - before
+    size = sum(v.values.nbytes for v in given if isinstance(v, kernels.TensorInput))
+    size += sum(array.nbytes for array in outcome.outputs)
+    for _ in range(repeat - 1):
+        verify = min(verify, run(given, full=True)[0])
+    numpy_times = []
+    for _ in range(repeat):
+        start = time.perf_counter()
+        reference.forward(*inputs)
+        numpy_times.append(time.perf_counter() - start)
+    return {
+        "instructions": instructions,
+        "trace_seconds": trace,
+        "instructions_per_second": instructions / trace,
+        "reference_seconds": min(numpy_times),
+        "verify_seconds": verify,
+        "verify_ratio": verify / min(numpy_times),
+        "memory_ratio": held / size,
+    }
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(description="Speed of the simulator on NKIBench.")
+    parser.add_argument("checkout", type=Path, help="working copy of zhang677/AccelOpt")
+    parser.add_argument("--only", default="", help="names of problems, separated by commas")
+    parser.add_argument("--json", type=Path, help="write the figures to this file as well")
+    parser.add_argument("--repeat", type=int, default=3, help="repeats of each measurement")
+    parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    only = set(filter(None, options.only.split(",")))
+    chosen = {n: p for n, p in problems(options.checkout).items() if not only or n in only}
+    if options.one:
+        (kernel, reference), *_ = chosen.values()
+        print(json.dumps(measure(kernel, reference, options.repeat)))
+        return 0
+    print(
+        f"{'kernel':24}{'instr.':>9}{'trace s':>9}{'instr/s':>9}"
+        f"{'NumPy s':>9}{'verify s':>9}{'ratio':>7}{'aim':>5}{'memory':>8}"
+    )
+    rows = {}
+    for name in chosen:
+        command = [sys.executable, __file__, str(options.checkout), "--only", name, "--one"]
+        done = subprocess.run(
+            [*command, "--repeat", str(options.repeat)], capture_output=True, text=True
+        )
+        if done.returncode:
+            print(f"{name:24} failed: {done.stderr.strip().splitlines()[-1]}")
+            continue
+        row = rows[name] = json.loads(done.stdout.strip().splitlines()[-1])
+        aim = 2 if name in MATRIX_KERNELS else 4
+        print(
+            f"{name:24}{row['instructions']:9}{row['trace_seconds']:9.2f}"
+            f"{row['instructions_per_second']:9.0f}{row['reference_seconds']:9.2f}"
+            f"{row['verify_seconds']:9.2f}{row['verify_ratio']:7.2f}{aim:5}"
+            f"{row['memory_ratio']:8.2f}",
+            flush=True,
+        )
+    if options.json:
+        options.json.write_text(json.dumps(rows, indent=2) + "\n", "utf-8")
+    return 0 if len(rows) == len(chosen) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
