@@ -303,11 +303,19 @@ def lower(dialect: Dialect, api: str, values: Mapping[str, Any], target: Target)
     Raises:
         LoweringError: the call makes no sense (not a tensor, shapes that cannot go together).
     """
-    return _lower(dialect, api, tuple(values.items()), target.name)
+    # 1, 1.0 and True are equal, but not the same operand.
+    types = tuple([type(v) for v in values.values()])
+    return _lower(dialect, api, tuple(values.items()), types, target.name)
 
 
 @lru_cache(maxsize=20_000)
-def _lower(dialect: Dialect, api: str, items: tuple[tuple[str, Any], ...], target: str) -> Lowered:
+def _lower(
+    dialect: Dialect,
+    api: str,
+    items: tuple[tuple[str, Any], ...],
+    types: tuple[type, ...],
+    target: str,
+) -> Lowered:
     _load_rules()
     rule = _RULES.get(api)
     if rule is None:

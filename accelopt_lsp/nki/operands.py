@@ -33,6 +33,14 @@ class Engine(StrEnum):
     DMA = "dma"
 
 
+@frozen(slots=True)
+class Number:
+    """A number with a data type of its own, such as ``np.float16(2)`` in a kernel."""
+
+    value: float
+    dtype: DType
+
+
 def row_major_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     """Strides in elements of a contiguous tensor of that shape."""
     strides: list[int] = []

@@ -14,7 +14,7 @@ from accelopt_lsp.nki.instructions import INSTRUCTIONS
 from accelopt_lsp.nki.lowering import has_lowering
 from accelopt_lsp.nki.operands import Engine
 
-COST_UNKNOWN: frozenset[str] = frozenset()
+COST_UNKNOWN = frozenset({"round_to_integer", "remainder"})
 """Instructions whose cost no source gives; totals over them are not printed."""
 ISSUED_BY_LOOPS = frozenset({"nl.loop_reduce"})
 """Its instructions depend on the iteration, so the adapters issue them."""

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from accelopt_lsp.nki.composites import (  # noqa: F401 - each registers its rules
     elementwise,
+    functions,
     matmul,
     movement,
+    normalization,
+    random,
     reductions,
 )

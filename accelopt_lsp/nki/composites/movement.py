@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from accelopt_lsp.nki.composites.elementwise import plain
 from accelopt_lsp.nki.composites.spread import (
     broadcast_partitions,
     broadcast_shape,
     spread_free,
+    spread_partitions,
 )
 from accelopt_lsp.nki.instruction_calls.base import (
     default_copy_engine,
 )
 from accelopt_lsp.nki.lowering import Builder, LoweringError, lowers
-from accelopt_lsp.nki.operands import Buffer, OperandType
+from accelopt_lsp.nki.operands import Buffer, Engine
 
 
 @lowers("nl.load")
@@ -27,9 +29,17 @@ def _tile_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 @lowers("nl.store")
 def _store(b: Builder) -> None:
-    """A value in PSUM, which no DMA reaches, takes a copy through SBUF in the legacy dialect."""
+    """A value in PSUM, which no DMA reaches, takes a copy through SBUF in the legacy dialect.
+
+    A number is written to a tile first.
+    """
+    dst = b.tile("dst")
+    if not b.is_tile("value"):
+        filled = b.temporary(_tile_shape(dst.shape), dst.dtype)
+        b.emit("memset", Engine.VECTOR, {"value": plain(b.values["value"])}, dst=filled)
+        b.emit("dma_copy", None, {}, dst="dst", src=filled)
+        return
     value = b.tile("value")
-    b.tile("dst")
     source = "value"
     if value.buffer is Buffer.PSUM and b.legacy:
         source = b.temporary(value.shape, value.dtype)
@@ -46,6 +56,29 @@ def _load_transpose2d(b: Builder) -> None:
     b.emit("dma_transpose", None, {"axes": (1, 0)}, dst=dst, src="src")
 
 
+@lowers("nl.atomic_rmw")
+def _atomic_rmw(b: Builder) -> None:
+    """A transfer that adds to what its destination holds (inferred)."""
+    dst = b.tile("dst")
+    if b.values.get("op") not in ("add", None):
+        raise LoweringError(f"nl.atomic_rmw only adds, got op={b.values['op']}")
+    source = "value"
+    if not b.is_tile("value"):
+        source = b.temporary(_tile_shape(dst.shape), dst.dtype)
+        b.emit("memset", Engine.VECTOR, {"value": plain(b.values["value"])}, dst=source)
+    b.emit("dma_copy", None, {"dst_rmw_op": "add"}, dst="dst", src=source)
+
+
+@lowers("nl.gather_flattened")
+def _gather_flattened(b: Builder) -> None:
+    """One gather within each partition (inferred: NKI 0.2 renamed it to nc_n_gather)."""
+    data, indices = b.tile("data"), b.tile("indices")
+    if not b.legacy and b.values.get("axis") not in (0, None):
+        raise LoweringError("nl.gather_flattened gathers along axis 0 of each partition only")
+    dst = b.returns(indices.shape, b.dtype(data.dtype))
+    b.emit("nc_n_gather", None, {}, dst=dst, data="data", indices="indices")
+
+
 @lowers("nl.copy")
 def _copy(b: Builder) -> None:
     name = "src" if b.legacy else "x"
@@ -56,15 +89,23 @@ def _copy(b: Builder) -> None:
 
 @lowers("nl.broadcast_to")
 def _broadcast_to(b: Builder) -> None:
+    """A view along free axes, products with ones along partitions, a copy to change the type."""
     name = "src" if b.legacy else "x"
     src = b.tile(name)
     shape = tuple(b.values["shape"])
     if broadcast_shape(src.shape, shape) != shape:
         raise LoweringError(f"cannot broadcast {list(src.shape)} to {list(shape)}", "R027")
-    if src.partitions == shape[0] or src.partitions != 1:
+    dtype = b.dtype(src.dtype)
+    if src.partitions != shape[0]:
+        narrow = (shape[0], *((1,) * (len(shape) - len(src.shape))), *src.shape[1:])
+        if narrow == shape and dtype == src.dtype and src.dtype.is_float:
+            broadcast_partitions(b, name, b.returns(shape, dtype))
+            return
+        name = spread_partitions(b, name, shape[0])
+    elif dtype == src.dtype:
         b.view_of = spread_free(b, name, shape)
         b.result = b.types[b.view_of]
         return
-    if src.free != OperandType(shape, src.dtype, src.buffer).free:
-        raise LoweringError("broadcast partitions and free axes in two steps")
-    broadcast_partitions(b, name, b.returns(shape, b.dtype(src.dtype)))
+    dst = b.returns(shape, dtype)
+    wide = spread_free(b, name, shape)
+    b.emit("tensor_copy", default_copy_engine(b, b.types[wide]), {}, dst=dst, src=wide)

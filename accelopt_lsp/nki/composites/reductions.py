@@ -1,23 +1,29 @@
-"""Reductions and normalisations of ``nki.language``."""
+"""Reductions of ``nki.language``."""
 
 from __future__ import annotations
 
-from accelopt_lsp.nki.composites.spread import (
-    short_name,
-    spread_free,
-    spread_partitions,
-)
+from math import ceil, prod
+
+from accelopt_lsp.nki.composites.spread import columns_of, flat_tile, short_name
 from accelopt_lsp.nki.dtypes import FLOAT32
 from accelopt_lsp.nki.instruction_calls.base import (
+    default_copy_engine,
     emit_reduce,
     emit_tensor_scalar,
     reduce_axes,
     reduced_shape,
 )
-from accelopt_lsp.nki.lowering import Builder, lowers
-from accelopt_lsp.nki.operands import Engine
+from accelopt_lsp.nki.lowering import Builder, LoweringError, lowers
 
-_REDUCTIONS = {"sum": "add", "max": "maximum", "min": "minimum", "prod": "multiply"}
+_REDUCTIONS = {
+    "sum": "add",
+    "max": "maximum",
+    "min": "minimum",
+    "prod": "multiply",
+    "all": "logical_and",
+}
+_STATS = 6
+"""Values that bn_stats leaves for one group: count, mean and variance of evens and of odds."""
 
 
 @lowers(*(f"nl.{n}" for n in _REDUCTIONS), "nl.mean")
@@ -36,66 +42,44 @@ def _reduction(b: Builder) -> None:
     emit_tensor_scalar(b, b.returns(shape, dtype), total, "multiply", 1.0 / count)
 
 
-@lowers("nl.softmax")
-def _softmax(b: Builder) -> None:
-    """Negated row maximum, exponential with running sum, reciprocal, scaling."""
+@lowers("nl.var")
+def _var(b: Builder) -> None:
+    """bn_stats of up to 512 elements each, merged by bn_aggr, whose second value is kept.
+
+    Inferred: it is what these two instructions are for. The current dialect keeps the reduced
+    axes whatever ``keepdims`` says.
+    """
     x = b.tile("x")
-    axes = reduce_axes(b.values["axis"], len(x.shape))
-    column = (x.partitions, 1)
-    peak = b.temporary(column, FLOAT32)
-    emit_reduce(b, peak, "x", "maximum", axes, negate=True)
-    exponent = b.temporary(x.shape, FLOAT32)
-    total = b.temporary(column, FLOAT32)
-    b.emit(
-        "activation",
-        Engine.SCALAR,
-        {"op": "exp", "scale": 1.0, "reduce_op": "add"},
-        dst=exponent,
-        data="x",
-        bias=peak,
-        reduce_res=total,
-    )
-    inverse = b.temporary(column, FLOAT32)
-    b.emit("reciprocal", None, {}, dst=inverse, data=total)
-    emit_tensor_scalar(b, b.returns(x.shape, b.dtype(x.dtype)), exponent, "multiply", inverse)
+    rank = len(x.shape)
+    axes = reduce_axes(b.values["axis"], rank)
+    if axes != tuple(range(rank - len(axes), rank)) or 0 in axes:
+        raise LoweringError(f"nl.var reduces the last free axes, not {list(axes)}", "R068")
+    group = prod(x.shape[a] for a in axes)
+    groups = x.free // group
+    flat = flat_tile(b, "x")
+    limit = b.target.get("bn_stats_free_max") or 512
+    chunks = ceil(group / limit)
+    shape = reduced_shape(x.shape, axes, not b.legacy)
+    dst = b.returns(shape, b.dtype(x.dtype))
+    for number in range(groups):
+        stats = b.temporary((x.partitions, _STATS * chunks), FLOAT32)
+        for chunk in range(chunks):
+            start = number * group + chunk * limit
+            stop = min(start + limit, (number + 1) * group)
+            data = columns_of(b, flat, start, stop)
+            out = columns_of(b, stats, _STATS * chunk, _STATS * (chunk + 1))
+            b.emit("bn_stats", None, {}, dst=out, data=data)
+        merged = b.temporary((x.partitions, 2), FLOAT32)
+        b.emit("bn_aggr", None, {}, dst=merged, data=stats)
+        variance = columns_of(b, merged, 1, 2)
+        target = dst if groups == 1 else columns_of(b, dst, number, number + 1)
+        engine = default_copy_engine(b, b.types[variance])
+        b.emit("tensor_copy", engine, {}, dst=target, src=variance)
 
 
-@lowers("nl.rms_norm")
-def _rms_norm(b: Builder) -> None:
-    """Square with running sum, mean plus epsilon, reciprocal root, scaling, weights."""
-    x, w = b.tile("x"), b.tile("w")
-    column = (x.partitions, 1)
-    squares = b.temporary(x.shape, FLOAT32)
-    total = b.temporary(column, FLOAT32)
-    b.emit(
-        "activation",
-        Engine.SCALAR,
-        {"op": "square", "scale": 1.0, "reduce_op": "add"},
-        dst=squares,
-        data="x",
-        reduce_res=total,
-    )
-    mean = b.temporary(column, FLOAT32)
-    emit_tensor_scalar(
-        b,
-        mean,
-        total,
-        "multiply",
-        1.0 / float(b.values["n"]),
-        op1="add",
-        operand1=float(b.values["epsilon"]),
-        engine=Engine.VECTOR,
-    )
-    scale = b.temporary(column, FLOAT32)
-    b.emit("activation", Engine.SCALAR, {"op": "rsqrt", "scale": 1.0}, dst=scale, data=mean)
-    normed = b.temporary(x.shape, FLOAT32)
-    emit_tensor_scalar(b, normed, "x", "multiply", scale)
+@lowers("nl.all_reduce")
+def _all_reduce(b: Builder) -> None:
+    """Over a single program: a copy."""
+    x = b.tile("x")
     dst = b.returns(x.shape, b.dtype(x.dtype))
-    weights = spread_partitions(b, "w", x.partitions)
-    if b.types[weights].free == 1 and w.free == 1:
-        emit_tensor_scalar(b, dst, normed, "multiply", weights)
-    else:
-        weights = spread_free(b, weights, x.shape)
-        b.emit(
-            "tensor_tensor", Engine.VECTOR, {"op": "multiply"}, dst=dst, data1=normed, data2=weights
-        )
+    b.emit("tensor_copy", default_copy_engine(b, x), {}, dst=dst, src="x")

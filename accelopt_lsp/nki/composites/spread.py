@@ -61,8 +61,16 @@ def spread_partitions(b: Builder, slot: str, partitions: int) -> str:
     given = b.types[slot]
     if given.partitions == partitions or given.partitions != 1:
         return slot
+    source = slot
+    if not given.dtype.is_float:
+        # The Tensor Engine multiplies floats only.
+        source = b.temporary(given.shape, FLOAT32)
+        b.emit("tensor_copy", default_copy_engine(b, given), {}, dst=source, src=slot)
+    elif given.buffer is Buffer.PSUM and b.legacy:
+        source = b.temporary(given.shape, given.dtype)
+        b.emit("tensor_copy", default_copy_engine(b, given), {}, dst=source, src=slot)
     spread = b.temporary((partitions, given.free), given.dtype)
-    broadcast_partitions(b, slot, spread)
+    broadcast_partitions(b, source, spread)
     if len(given.shape) > 2:
         # Elementwise shapes must agree with the other operand's rank.
         b.types[spread] = OperandType((partitions, *given.shape[1:]), given.dtype, Buffer.SBUF)
@@ -75,6 +83,7 @@ def broadcast_partitions(b: Builder, source: str, dst: str) -> None:
     The chunks are named by slot (``SLOT@columns:START:STOP``), so that whoever executes the
     instructions addresses the same 512 columns that were counted here.
     """
+    source = flat_tile(b, source)
     given, target = b.types[source], b.types[dst]
     ones = b.temporary((1, target.partitions), given.dtype, constant=1.0)
     limit = 512
@@ -102,3 +111,13 @@ def columns_of(b: Builder, slot: str, start: int, stop: int) -> str:
     name = f"{slot}@columns:{start}:{stop}"
     b.types[name] = OperandType((given.partitions, stop - start), given.dtype, given.buffer)
     return name
+
+
+def flat_tile(b: Builder, slot: str) -> str:
+    """A slot whose free elements follow each other: itself, or a copy of a strided tile."""
+    given = b.types[slot]
+    if given.free == 1 or given.contiguous_run() >= given.free:
+        return slot
+    copied = b.temporary((given.partitions, given.free), given.dtype)
+    b.emit("tensor_copy", default_copy_engine(b, given), {}, dst=copied, src=slot)
+    return copied

@@ -17,6 +17,7 @@ from accelopt_lsp.nki.instructions import (
     movement,
     reductions,
     tensor_engine,
+    undocumented,
 )
 from accelopt_lsp.nki.instructions.base import (
     Instruction,
@@ -45,7 +46,7 @@ __all__ = [
 
 INSTRUCTIONS: Mapping[str, Instruction] = {
     i.id: i
-    for family in (tensor_engine, elementwise, reductions, movement)
+    for family in (tensor_engine, elementwise, reductions, movement, undocumented)
     for i in family.INSTRUCTIONS
 }
 """Every instruction by id."""

@@ -11,6 +11,7 @@ from accelopt_lsp.profiler.simulator.numerics import (  # noqa: F401 - each regi
     movement,
     reductions,
     tensor_engine,
+    undocumented,
 )
 from accelopt_lsp.profiler.simulator.numerics.base import NUMERICS, Numeric
 from accelopt_lsp.profiler.simulator.numerics.functions import UNARY
