@@ -184,8 +184,7 @@ def create(
             tile, element, buffer, name=label, line=line, site=number, pinned=place, born=born
         )
         if value is not None and buffer is Buffer.PSUM and value == 0:
-            if session.full:
-                tensor.settle().fill(0)
+            tensor.settle().fill(0)
         elif value is not None:
             fill(session, tensor, value, site, line)
         return tensor
@@ -224,7 +223,7 @@ def _create_hbm(
         line=line,
         site=session.storage_site(site),
     )
-    if value is not None and session.full:
+    if value is not None:
         tensor.settle().fill(value)
     if shared:
         session.shared.append(tensor)
@@ -290,7 +289,7 @@ def creation_functions(dialect: Dialect) -> dict[str, Callable[..., Any]]:
             line=line,
             site=session.storage_site(site),
         )
-        tensor.settle().adopt(to_carrier(values, element))
+        tensor.settle().hold(to_carrier(values, element))
         return tensor
 
     return {

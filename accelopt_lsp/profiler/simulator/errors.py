@@ -27,6 +27,10 @@ class KernelRejected(SimulationError):
         self.code = code
 
 
+class ValuesNeeded(KernelRejected):
+    """Control flow depends on a value that is unknown while only shapes are traced."""
+
+
 class UnsupportedByKernel(SimulationError, AttributeError):
     """A name or a feature of NKI that the simulator does not know."""
 

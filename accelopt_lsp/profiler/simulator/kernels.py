@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -107,12 +107,14 @@ class Outcome:
         outputs: carriers by output (None when only shapes were traced), with types.
         tensors: the output tensors.
         structure: ``single``, ``tuple`` or ``none``.
+        fixed: the call's arguments without the values of tensors.
     """
 
     tensors: list[Tensor]
     structure: str
     session: Session
     outputs: list[Array] = field(factory=list)
+    fixed: Any = None
 
     def as_returned(self) -> Any:
         """Outputs as NumPy arrays in the form the kernel returned them."""
@@ -176,7 +178,7 @@ def execute(
     outcome = Outcome(tensors, structure, session)
     _mark_external(session, tensors)
     if session.full:
-        outcome.outputs = [_contents(t) for t in tensors]
+        outcome.outputs = outputs_of(outcome)
     return outcome
 
 
@@ -223,9 +225,24 @@ def _place(session: Session, value: Any, name: str) -> Any:
         site=-1000 - len(session.trace.storages),
         external=True,
     )
+    session.inputs.append(tensor)
     if value.values is not None and session.full:
         tensor.settle().adopt(value.values)
     return tensor
+
+
+def tensor_inputs(arguments: Any) -> Iterator[TensorInput]:
+    """Tensors among a call's arguments, in the order in which :func:`execute` places them."""
+    if isinstance(arguments, TensorInput):
+        yield arguments
+    elif isinstance(arguments, tuple | list):
+        for value in arguments:
+            yield from tensor_inputs(value)
+
+
+def outputs_of(outcome: Outcome) -> list[Array]:
+    """Carriers of a run's outputs, as they are now."""
+    return [_contents(t) for t in outcome.tensors]
 
 
 def _outputs(result: Any, places: list[Any]) -> tuple[list[Tensor], str]:

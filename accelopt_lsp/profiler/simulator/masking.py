@@ -51,7 +51,7 @@ def masked_call(session: Session, entry: Entry, bound: dict[str, Any], frame: Fr
     result = plan.lowered.result
     if result is None:
         where = None
-        if rest and session.full:
+        if rest and session.valued:
             target = narrowed.get("dst") or narrowed.get(RESULT)
             if isinstance(target, Tensor):
                 where = holds(_shifted(rest, bounds, rank), target.shape)

@@ -24,6 +24,26 @@ FRESH, PARTIAL, FULL = 0, 1, 2
 """Never written; written in part, poison elsewhere; written throughout."""
 
 
+class Pool:
+    """Buffers that are free again, by size: new tiles take them instead of fresh pages."""
+
+    __slots__ = ("_free",)
+
+    def __init__(self) -> None:
+        self._free: dict[int, list[Array]] = {}
+
+    def take(self, count: int, carrier: np.dtype[Any]) -> Array:
+        """An uninitialised flat array."""
+        free = self._free.get(count * carrier.itemsize)
+        if free:
+            return free.pop().view(carrier)
+        return np.empty(count, dtype=carrier)
+
+    def give(self, array: Array) -> None:
+        """Take back an array that nobody uses any more."""
+        self._free.setdefault(array.nbytes, []).append(array)
+
+
 class Memory:
     """One allocation: ``rows`` partitions (rows in HBM) of ``row`` elements each.
 
@@ -36,6 +56,9 @@ class Memory:
         state: whether it was written.
         masked: parts were left unwritten on purpose, by a mask.
         quiet: reading those parts needs no remark, since a mask drops what comes of it.
+        initial: value of every element before the first write; None for no value.
+        constant: contents were given when it was made, and stay.
+        pool: where released buffers go.
         products: PSUM regions that a matrix product was written to since the allocation.
     """
 
@@ -45,6 +68,9 @@ class Memory:
     quiet = False
     writes = 0
     checked = -1
+    initial: Any = None
+    constant = False
+    pool: Pool | None = None
     products: list[tuple[int, int, int, int]] | None = None
 
     def __init__(
@@ -72,8 +98,29 @@ class Memory:
 
     def fill(self, value: Any) -> None:
         """Give every element a value without an instruction (zeros in PSUM, constants)."""
-        self.array = np.full(self.rows * self.row, value, dtype=self.carrier)
+        self.initial = value
         self.state = FULL
+
+    def hold(self, values: Array) -> None:
+        """Contents that are part of the kernel, not an input."""
+        self.adopt(values)
+        self.constant = True
+
+    def reset(self, pool: Pool) -> None:
+        """Back to the state before the first instruction."""
+        self.pool = pool
+        if self.constant:
+            return
+        self.array = None
+        self.state = FRESH if self.initial is None else FULL
+        self.writes, self.checked = 0, -1
+
+    def release(self) -> None:
+        """Let go of the contents: nobody will read them."""
+        if self.array is not None and self.pool is not None:
+            self.pool.give(self.array)
+        self.array = None
+        self.state = FRESH
 
     def adopt(self, values: Array) -> None:
         """Use an input's carrier as contents."""
@@ -95,9 +142,19 @@ class Memory:
         )
 
     def allocate(self, *, poison: bool = True) -> None:
-        self.array = np.empty(self.rows * self.row, dtype=self.carrier)
-        if poison:
+        array = self._acquire()
+        if self.initial is not None:
+            array.fill(self.initial)
+        elif poison:
             self._poison()
+
+    def _acquire(self) -> Array:
+        count = self.rows * self.row
+        if self.pool is None:
+            self.array = np.empty(count, dtype=self.carrier)
+        else:
+            self.array = self.pool.take(count, self.carrier)
+        return self.array
 
     def _poison(self) -> None:
         assert self.array is not None
@@ -110,6 +167,8 @@ class Memory:
 
     def before_write(self, elements: int) -> None:
         """Prepare for a write of so many distinct elements."""
+        if self.array is None and self.state == FULL and elements >= self.rows * self.row:
+            self._acquire()
         if self.state == FRESH:
             if elements >= self.rows * self.row:
                 if self.array is None:

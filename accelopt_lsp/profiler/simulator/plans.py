@@ -84,7 +84,7 @@ class Step:
     Attributes:
         issue: the template.
         slots: operand slots in the issue's order.
-        reads, writes: (role, slot) pairs.
+        reads, writes: (role, position in ``slots``) pairs.
         attrs: attributes for the numerics, numbers as float32.
         numeric: what it computes.
         exact: it only moves values, between equal types.
@@ -94,8 +94,8 @@ class Step:
 
     issue: Issue
     slots: tuple[str, ...]
-    reads: tuple[tuple[str, str], ...]
-    writes: tuple[tuple[str, str], ...]
+    reads: tuple[tuple[str, int], ...]
+    writes: tuple[tuple[str, int], ...]
     attrs: Mapping[str, Any]
     numeric: Numeric
     exact: bool
@@ -201,11 +201,16 @@ def make_plan(lowered: Lowered, extra: Mapping[str, Any]) -> Plan:
 
 def _step(issue: Issue, lowered: Lowered, extra: Mapping[str, Any]) -> Step:
     spec = INSTRUCTIONS[issue.op]
-    reads: list[tuple[str, str]] = []
-    writes: list[tuple[str, str]] = []
-    for role, slot in issue.operands:
+    reads: list[tuple[str, int]] = []
+    writes: list[tuple[str, int]] = []
+    into_result = False
+    for position, (role, slot) in enumerate(issue.operands):
         operand = spec.operand(role)
-        (writes if operand is not None and operand.written else reads).append((role, slot))
+        if operand is not None and operand.written:
+            writes.append((role, position))
+            into_result = into_result or slot.partition("@")[0] == RESULT
+        else:
+            reads.append((role, position))
     attrs = {k: _number(v) for k, v in issue.attrs}
     attrs["engine"] = str(issue.engine)
     attrs.update(extra)
@@ -213,7 +218,6 @@ def _step(issue: Issue, lowered: Lowered, extra: Mapping[str, Any]) -> Step:
     if issue.op in ("dma_copy", "tensor_copy", "dma_transpose"):
         kinds = {lowered.types[slot].dtype for _, slot in issue.operands}
         exact = len(kinds) == 1
-    into_result = any(slot.partition("@")[0] == RESULT for _, slot in writes)
     return Step(
         issue=issue,
         slots=tuple(slot for _, slot in issue.operands),

@@ -19,10 +19,19 @@ from accelopt_lsp.nki.lowering import has_lowering
 from accelopt_lsp.nki.targets import get_target
 from accelopt_lsp.profiler.simulator import hook, timeline
 from accelopt_lsp.profiler.simulator.elements import ELEMENTS
-from accelopt_lsp.profiler.simulator.errors import ArgumentFault, KernelNotFound
-from accelopt_lsp.profiler.simulator.kernels import Kernel, Outcome, TensorInput, execute, unwrap
+from accelopt_lsp.profiler.simulator.errors import ArgumentFault, KernelNotFound, ValuesNeeded
+from accelopt_lsp.profiler.simulator.kernels import (
+    Kernel,
+    Outcome,
+    TensorInput,
+    execute,
+    outputs_of,
+    tensor_inputs,
+    unwrap,
+)
 from accelopt_lsp.profiler.simulator.library import OPERATOR_NAMES
 from accelopt_lsp.profiler.simulator.protocol import Channel, KernelTask, Run, profile_to_dict
+from accelopt_lsp.profiler.simulator.replay import Recording, replay
 from accelopt_lsp.profiler.simulator.session import Session
 from accelopt_lsp.profiler.simulator.signature import kernel_parameters
 from accelopt_lsp.profiler.simulator.source import PACKAGE, Sources
@@ -55,19 +64,34 @@ class KernelRunner:
             self.channel.send("progress", message="importing the file")
             module = load(task, code)
             kernel = find(module, task.function)
-            first = self._run(kernel, module, task.runs[0] if task.runs else None, number=0)
-        if task.runs:
-            self._send_outputs(first, task.runs[0])
-        if task.profile:
+            first = self._first(kernel, module)
+        recording = _recorded(first)
+        for number, run in enumerate(r for r in task.runs if r.seed is not None):
+            if number == 0 and first.session.full:
+                self._send_outputs(first, run)
+            elif recording is None or not self._replay(first, recording, run, kernel, module):
+                with hidden_package():
+                    outcome = self._execute(kernel, module, run, full=True, tracing=False)
+                self._send_outputs(outcome, run)
+            if number == 0 and task.profile:
+                self._send_profile(first)
+        if task.profile and not any(r.seed is not None for r in task.runs):
             self._send_profile(first)
-        for number, run in enumerate(task.runs[1:], start=1):
-            with hidden_package():
-                outcome = self._run(kernel, module, run, number=number)
-            self._send_outputs(outcome, run)
 
-    def _run(self, kernel: Kernel, module: ModuleType, run: Run | None, number: int) -> Outcome:
+    def _first(self, kernel: Kernel, module: ModuleType) -> Outcome:
+        """The traced run: of shapes only where that is enough, else with the first inputs."""
+        run = self.task.runs[0] if self.task.runs else None
+        try:
+            return self._execute(kernel, module, run, full=False, tracing=True)
+        except ValuesNeeded:
+            if run is None or run.seed is None:
+                raise
+        return self._execute(kernel, module, run, full=True, tracing=True)
+
+    def _execute(
+        self, kernel: Kernel, module: ModuleType, run: Run | None, *, full: bool, tracing: bool
+    ) -> Outcome:
         task = self.task
-        full = run is not None and run.seed is not None
         label = f"running with seed {run.seed}" if run is not None and full else "tracing"
         self.channel.send("progress", message=label)
         session = Session(
@@ -78,14 +102,47 @@ class KernelRunner:
             instruction_limit=task.access.instructions,
             names=OPERATOR_NAMES,
         )
-        session.tracing = number == 0
+        session.tracing = tracing
+        if not full and any(r.seed is not None for r in task.runs):
+            session.recording = []
         self.session = session
+        args, kwargs = self._arguments(kernel, module, run)
+        outcome = execute(kernel, args, kwargs, session, task.grid)
+        outcome.fixed = _without_tensors([*args, *kwargs.items()])
+        return outcome
+
+    def _arguments(
+        self, kernel: Kernel, module: ModuleType, run: Run | None
+    ) -> tuple[list[Any], dict[str, Any]]:
         if run is None:
             arguments = self._traced_arguments(module)
         else:
             arguments = {n: self._decode(v, module) for n, v in run.arguments.items()}
-        args, kwargs = _call_form(kernel, arguments)
-        return execute(kernel, args, kwargs, session, task.grid)
+        return _call_form(kernel, arguments)
+
+    def _replay(
+        self,
+        first: Outcome,
+        recording: Recording,
+        run: Run,
+        kernel: Kernel,
+        module: ModuleType,
+    ) -> bool:
+        """Compute the traced instructions with a run's inputs, if they are of the same form."""
+        args, kwargs = self._arguments(kernel, module, run)
+        if _without_tensors([*args, *kwargs.items()]) != first.fixed:
+            return False
+        self.channel.send("progress", message=f"running with seed {run.seed}")
+        given = tensor_inputs([*args, *kwargs.values()])
+        pairs = [
+            (place, value.values)
+            for place, value in zip(first.session.inputs, given, strict=True)
+            if value.values is not None
+        ]
+        replay(first.session, recording, pairs)
+        first.outputs = outputs_of(first)
+        self._send_outputs(first, run)
+        return True
 
     def _traced_arguments(self, module: ModuleType) -> dict[str, Any]:
         """Arguments for shapes only, straight from the SPECs."""
@@ -136,8 +193,6 @@ class KernelRunner:
         return TensorInput(shape, element, np.load(file, mmap_mode="c"))
 
     def _send_outputs(self, outcome: Outcome, run: Run) -> None:
-        if run.seed is None:
-            return
         files = []
         for number, (values, tensor) in enumerate(
             zip(outcome.outputs, outcome.tensors, strict=True)
@@ -166,6 +221,22 @@ class KernelRunner:
             place = Path(self.task.access.scratch) / self.task.timeline
             timeline.write_chrome_trace(schedule, trace, place)
         self.channel.send("profile", profile=profile_to_dict(profile))
+
+
+def _recorded(outcome: Outcome) -> Recording | None:
+    operations = outcome.session.recording
+    if operations is None:
+        return None
+    return Recording.of(operations, [*outcome.session.inputs, *outcome.tensors])
+
+
+def _without_tensors(arguments: Any) -> Any:
+    """What of a call's arguments decides about its trace: all but the tensors' values."""
+    if isinstance(arguments, TensorInput):
+        return arguments.shape, arguments.element.name
+    if isinstance(arguments, tuple | list):
+        return tuple(_without_tensors(v) for v in arguments)
+    return arguments
 
 
 @contextmanager

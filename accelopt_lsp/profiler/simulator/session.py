@@ -26,11 +26,15 @@ from accelopt_lsp.profiler.simulator.masks import holds
 from accelopt_lsp.profiler.simulator.memory import Memory
 from accelopt_lsp.profiler.simulator.pending import Pending
 from accelopt_lsp.profiler.simulator.plans import Entry, Plan, Step, build
+from accelopt_lsp.profiler.simulator.replay import Operation
 from accelopt_lsp.profiler.simulator.slots import resolve as slots_of
 from accelopt_lsp.profiler.simulator.source import Site, Sources
 from accelopt_lsp.profiler.simulator.tensors import Tensor, operand_type
 from accelopt_lsp.profiler.simulator.trace import Storage, Template, Trace
 from accelopt_lsp.profiler.simulator.values import compute
+
+RECORDED_INSTRUCTIONS = 1_000_000
+"""Longer runs are not kept for replay, which takes about 500 bytes an instruction."""
 
 
 class Session:
@@ -38,6 +42,9 @@ class Session:
 
     Attributes:
         full: compute values; otherwise only shapes are followed.
+        recording: instructions with their operands, to be computed later (see
+            :mod:`~accelopt_lsp.profiler.simulator.replay`); None where nobody will.
+        inputs: tensors of the kernel's arguments, in order.
         tracing: append records (off for programs of a grid that run elsewhere, and for
             further seeds).
     """
@@ -56,6 +63,8 @@ class Session:
         self.dialect = dialect
         self.sources = sources
         self.full = full
+        self.recording: list[Operation] | None = None
+        self.inputs: list[Tensor] = []
         self.tracing = True
         self.instruction_limit = instruction_limit
         self.names = names if names is not None else {}
@@ -78,6 +87,15 @@ class Session:
         self._sbuf = target.integer("sbuf_partition_bytes")
         self._psum = target.integer("psum_partition_bytes")
         self.issued = 0
+
+    def begin_values(self) -> None:
+        """Engine state that lives on between instructions is as it was at the start."""
+        self.registers = None
+
+    @property
+    def valued(self) -> bool:
+        """Values are computed, now or later."""
+        return self.full or self.recording is not None
 
     # Allocation.
 
@@ -285,7 +303,7 @@ class Session:
         for axis, low, high in pending.cut:
             if axis < target.ndim and target.shape[axis] > 1:
                 target = target.narrow(axis, low, high)
-        if pending.where and self.full:
+        if pending.where and self.valued:
             where = holds(pending.where, target.shape)
         self.run(
             plan,
@@ -314,18 +332,14 @@ class Session:
             operands = bound
             if step.is_matmul and not accumulates:
                 accumulates = self._accumulates(step, bound, result)
-            self._issue(plan, 0, step, operands, result, line, accumulates)
-            if self.full:
-                compute(self, step, operands, result, line, accumulates, where)
+            self._issue(plan, 0, step, operands, result, line, accumulates, accumulates, where)
             return
         slots = slots_of(self, plan, bound, result, site, line)
         last = len(plan.steps) - 1
         for number, step in enumerate(plan.steps):
             adds = accumulates and number == last
-            self._issue(plan, number, step, slots, None, line, adds, accumulates)
-            if self.full:
-                masked = where if step.into_result else None
-                compute(self, step, slots, None, line, adds, masked)
+            masked = where if step.into_result else None
+            self._issue(plan, number, step, slots, None, line, accumulates, adds, masked)
 
     def _issue(
         self,
@@ -335,13 +349,15 @@ class Session:
         operands: dict[str, Any],
         result: Tensor | None,
         line: int,
+        variant: bool,
         accumulates: bool,
-        variant: bool | None = None,
+        where: Array | None,
     ) -> None:
-        key = (line, accumulates if variant is None else variant)
-        templates = plan.templates.get(key)
-        if templates is None:
-            templates = self._register(plan, line, key[1])
+        """Trace one instruction, and compute it or note it down for later.
+
+        Args:
+            variant: which templates of the plan: those of a call that accumulates or not.
+        """
         self.issued += 1
         if self.issued > self.instruction_limit:
             raise InstructionLimit(
@@ -349,13 +365,30 @@ class Session:
                 "the kernel looks endless",
                 line,
             )
-        if not self.tracing:
-            return
-        regions = []
-        for slot in step.slots:
-            tensor = result if slot == RESULT and result is not None else operands[slot]
-            regions.append(tensor._region or tensor.region())
-        self.records.append((templates[number], tuple(regions)))
+        tensors = tuple(
+            [
+                result if slot == RESULT and result is not None else operands[slot]
+                for slot in step.slots
+            ]
+        )
+        if self.tracing:
+            templates = plan.templates.get((line, variant))
+            if templates is None:
+                templates = self._register(plan, line, variant)
+            self.records.append(
+                (templates[number], tuple([t._region or t.region() for t in tensors]))
+            )
+        if self.full:
+            compute(self, step, tensors, line, accumulates, where)
+        elif self.recording is not None:
+            if self.issued > RECORDED_INSTRUCTIONS:
+                self.recording = None
+                return
+            self.recording.append((step, tensors, line, accumulates, where))
+            for _, at in step.writes:
+                memory = tensors[at].memory
+                if memory is not None:
+                    memory.writes += 1
 
     def _register(self, plan: Plan, line: int, accumulates: bool) -> tuple[int, ...]:
         numbers = []

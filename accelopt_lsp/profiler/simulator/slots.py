@@ -69,8 +69,7 @@ def _constant(session: Session, wanted: OperandType, value: float, line: int) ->
             line=line,
             site=-1 - len(session._constants),
         )
-        if session.full:
-            found.settle().fill(value)
+        found.settle().fill(value)
     return found
 
 

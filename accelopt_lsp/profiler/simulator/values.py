@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from accelopt_lsp.nki.lowering import RESULT
 from accelopt_lsp.profiler.simulator.elements import Array
 from accelopt_lsp.profiler.simulator.errors import KernelRejected
 from accelopt_lsp.profiler.simulator.memory import FRESH, FULL, PARTIAL
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 def compute(
     session: Session,
     step: Step,
-    operands: dict[str, Any],
-    result: Tensor | None,
+    tensors: Sequence[Tensor],
     line: int,
     accumulates: bool,
     where: Array | None,
@@ -30,19 +29,17 @@ def compute(
     """Run one instruction.
 
     Args:
-        operands: tensor by slot.
-        result: tensor of the call's result slot, where ``operands`` lacks it.
+        tensors: operands in the order of the step's slots.
         line: for messages.
         accumulates: add to what the destination holds.
         where: positions that a mask leaves to be written.
     """
-    inputs = {role: read(session, operands[slot], line, step) for role, slot in step.reads}
+    inputs = {role: read(session, tensors[at], line, step) for role, at in step.reads}
     values = step.numeric(inputs, step.attrs)
     if step.issue.op == "activation" and "reduce_res" in values:
         values["reduce_res"] = _reduce_registers(session, step, values["reduce_res"])
-    for role, slot in step.writes:
-        tensor = result if slot == RESULT and result is not None else operands[slot]
-        write(tensor, values[role], step.exact, where, accumulates)
+    for role, at in step.writes:
+        write(tensors[at], values[role], step.exact, where, accumulates)
 
 
 def _reduce_registers(session: Session, step: Step, value: Array) -> Array:
@@ -96,11 +93,15 @@ def write(
     memory = tensor.memory
     assert memory is not None
     shape = tensor.shape
+    covered = prod(shape) if where is None else 0
     if accumulates and memory.array is None:
         # The first product of a group overwrites; poison below counts as nothing yet.
-        memory.allocate()
-        memory.state = PARTIAL
-    memory.before_write(prod(shape) if where is None else 0)
+        if covered >= memory.rows * memory.row and not memory.initial:
+            accumulates = False
+        elif memory.state == FRESH:
+            memory.allocate()
+            memory.state = PARTIAL
+    memory.before_write(covered)
     view = memory.view(tensor)
     if values.shape != shape and values.size > 1:
         values = values.reshape(shape)

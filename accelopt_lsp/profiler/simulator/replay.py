@@ -1,0 +1,97 @@
+"""A traced kernel computed afterwards, with as many inputs as there are.
+
+Tracing runs the kernel's Python once and notes each instruction down with its operands. Values
+are computed from these notes: seeds after the first cost no Python of the kernel's, and since it
+is known when a tile is used last, its memory goes back to a pool at once. The pool also spares
+the pages that the system would have to clear for every new tile.
+
+Kernels whose control flow depends on values cannot be traced without them; they run directly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from attrs import define, field
+
+from accelopt_lsp.profiler.simulator.elements import Array
+from accelopt_lsp.profiler.simulator.errors import SimulationError
+from accelopt_lsp.profiler.simulator.memory import Memory, Pool
+from accelopt_lsp.profiler.simulator.values import compute
+
+if TYPE_CHECKING:
+    from accelopt_lsp.profiler.simulator.plans import Step
+    from accelopt_lsp.profiler.simulator.session import Session
+    from accelopt_lsp.profiler.simulator.tensors import Tensor
+
+Operation = tuple["Step", tuple["Tensor", ...], int, bool, "Array | None"]
+"""Instruction, operands in the order of its slots, line, whether it accumulates, mask."""
+
+
+@define(slots=True)
+class Recording:
+    """The instructions of one run, in order.
+
+    Attributes:
+        operations: what there is to compute.
+        ends: positions to the memories that no later operation uses.
+        memories: all that the operations use.
+    """
+
+    operations: Sequence[Operation]
+    ends: dict[int, list[Memory]] = field(factory=dict)
+    memories: list[Memory] = field(factory=list)
+
+    @classmethod
+    def of(cls, operations: Sequence[Operation], kept: Iterable[Tensor]) -> Recording:
+        """Prepare operations for being computed.
+
+        Args:
+            kept: tensors whose memory is needed afterwards: inputs and outputs.
+        """
+        last: dict[Memory, int] = {}
+        for position, (_, tensors, _, _, _) in enumerate(operations):
+            for tensor in tensors:
+                if tensor.memory is not None:
+                    last[tensor.memory] = position
+        made = cls(operations, memories=list(last))
+        needed = {t.memory for t in kept}
+        for memory, position in last.items():
+            if memory not in needed and not memory.constant:
+                made.ends.setdefault(position, []).append(memory)
+        return made
+
+
+def replay(session: Session, recording: Recording, inputs: Iterable[tuple[Tensor, Array]]) -> None:
+    """Compute everything with these inputs; outputs are in their tensors afterwards.
+
+    Args:
+        inputs: tensors of the trace, with the carriers that they hold this time.
+
+    Raises:
+        KernelRejected: an operand was never written, or an index leaves its tensor.
+    """
+    pool = Pool()
+    for memory in recording.memories:
+        memory.reset(pool)
+    session.begin_values()
+    for tensor, values in inputs:
+        tensor.settle().adopt(values)
+    ends = recording.ends
+    line = 0
+    try:
+        with np.errstate(all="ignore"):
+            for position, (step, tensors, line, accumulates, where) in enumerate(
+                recording.operations
+            ):
+                compute(session, step, tensors, line, accumulates, where)
+                done: Any = ends.get(position)
+                if done is not None:
+                    for memory in done:
+                        memory.release()
+    except SimulationError as error:
+        if error.line is None:
+            error.line = line
+        raise
