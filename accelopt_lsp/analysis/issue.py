@@ -310,6 +310,9 @@ def can_write(record: Record, destination: View) -> bool:
     result = record.lowered.result
     if result is None or not destination.on_chip:
         return False
+    late = (record.views.get(name) for name in record.lowered.read_late())
+    if any(v is not None and v.storage is destination.storage for v in late):
+        return False
     shape = record.views[RESULT].shape
     if shape != destination.shape:
         free = destination.operand().free

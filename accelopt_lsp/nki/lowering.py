@@ -90,6 +90,19 @@ class Lowered:
     view_of: str | None = None
     notes: tuple[str, ...] = ()
 
+    def read_late(self) -> tuple[str, ...]:
+        """Parameters that an instruction reads after another one wrote parts of the result.
+
+        Such a call cannot write straight into a tile that it reads.
+        """
+        written = False
+        found: dict[str, None] = {}
+        for issue in self.issues:
+            if written:
+                found.update((s.partition("@")[0], None) for s in issue.reads)
+            written = written or any(s.partition("@")[0] == RESULT for s in issue.writes)
+        return tuple(s for s in found if not s.startswith("%"))
+
 
 class LoweringError(ValueError):
     """A call that cannot be lowered: wrong kind of argument, impossible shapes."""

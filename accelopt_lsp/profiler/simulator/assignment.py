@@ -60,7 +60,7 @@ def _write_through(session: Session, pending: Pending, target: Tensor) -> bool:
         raise KernelRejected("a tensor in HBM is written by nl.store or a DMA", "R034")
     result = pending.result
     if not pending.empty:
-        if not pending.plan.can_write(target.buffer):
+        if not pending.plan.can_write(target.buffer) or _still_read(pending, target):
             return False
         target = _unmasked(target, pending)
     if not pending.empty and result.shape != target.shape:
@@ -79,6 +79,29 @@ def _write_through(session: Session, pending: Pending, target: Tensor) -> bool:
     result.offset, result.element, result.buffer = target.offset, target.element, target.buffer
     result.operand = result._region = None
     return True
+
+
+def _still_read(pending: Pending, target: Tensor) -> bool:
+    """Whether a call of several instructions reads ``target`` after writing parts of it."""
+    operands = [pending.bound.get(name) for name in pending.plan.late]
+    return any(isinstance(o, Tensor) and o.memory is target.memory for o in operands)
+
+
+def check_operator(name: str, left: Any, right: Any) -> None:
+    """Legacy operators broadcast along free axes only.
+
+    Raises:
+        KernelRejected: one side has one partition, the other several.
+    """
+    if not (isinstance(left, Tensor) and isinstance(right, Tensor)) or left.ndim != right.ndim:
+        return
+    first, second = left.shape[0], right.shape[0]
+    if first != second and 1 in (first, second):
+        raise KernelRejected(
+            f"operators do not broadcast partitions ({first} and {second}); call {name} or "
+            "broadcast_to",
+            "R045",
+        )
 
 
 def _free(tensor: Tensor) -> int:

@@ -12,7 +12,7 @@ from accelopt_lsp.nki.dialects import Api, BindError, Dialect
 from accelopt_lsp.nki.dtypes import DType
 from accelopt_lsp.nki.instructions import INSTRUCTIONS
 from accelopt_lsp.nki.lowering import RESULT, Issue, Lowered, LoweringError, lower, retarget
-from accelopt_lsp.nki.operands import Buffer, OperandType, row_major_strides
+from accelopt_lsp.nki.operands import Buffer, Number, OperandType, row_major_strides
 from accelopt_lsp.nki.targets import Target
 from accelopt_lsp.profiler.simulator.elements import ElementType, as_dtype
 from accelopt_lsp.profiler.simulator.errors import KernelRejected, UnsupportedByKernel
@@ -115,6 +115,7 @@ class Plan:
         retargeted: identity of a destination's descriptor to the plan that writes into it.
         writable: memories that the result can be written to directly.
         strides: of the result, if there is one.
+        late: parameters that are still read when parts of the result are written.
     """
 
     lowered: Lowered
@@ -125,6 +126,7 @@ class Plan:
     retargeted: dict[int, Plan] = field(factory=dict)
     writable: dict[Buffer, bool] = field(factory=dict)
     strides: tuple[int, ...] = ()
+    late: tuple[str, ...] = ()
 
     def ends_in_matmul(self) -> bool:
         """The result is written by a matrix product, which can add it up in PSUM."""
@@ -196,7 +198,8 @@ def make_plan(lowered: Lowered, extra: Mapping[str, Any]) -> Plan:
     )
     result = lowered.result
     strides = () if result is None else row_major_strides(result.shape)
-    return Plan(lowered, steps, simple, extra, strides=strides)
+    late = () if simple else lowered.read_late()
+    return Plan(lowered, steps, simple, extra, strides=strides, late=late)
 
 
 def _step(issue: Issue, lowered: Lowered, extra: Mapping[str, Any]) -> Step:
@@ -245,6 +248,13 @@ def build(entry: Entry, bound: Mapping[str, Any], target: Target, names: Mapping
         UnsupportedByKernel: nothing is known about it.
     """
     values = {name: _described(name, value, names) for name, value in bound.items()}
+    if entry.name.startswith("nl.") and entry.dialect is Dialect.LEGACY:
+        # Operators promote a number of a type of its own like a tile of that type.
+        for name in ("x", "y"):
+            given = bound.get(name)
+            element = as_dtype(given.dtype) if isinstance(given, np.generic) else None
+            if element is not None:
+                values[name] = Number(values[name], element)
     try:
         lowered = lower(entry.dialect, entry.name, values, target)
     except LoweringError as error:

@@ -12,6 +12,8 @@ from math import prod
 from types import FrameType
 from typing import Any
 
+import numpy as np
+
 from accelopt_lsp.nki.dialects import Dialect
 from accelopt_lsp.nki.dtypes import DType
 from accelopt_lsp.nki.lowering import RESULT
@@ -233,6 +235,9 @@ class Session:
                 key.append(tuple(value))
             else:
                 key.append(value)
+                if type(value) is float or isinstance(value, np.generic):
+                    # 1 and 1.0 are equal, but not of one type.
+                    key.append(type(value))
         frozen = tuple(key)
         try:
             found = self.plans.get(frozen)
@@ -434,6 +439,8 @@ class Session:
 
     def operator(self, name: str, *args: Any) -> Any:
         """``a + b`` and its siblings."""
+        if len(args) == 2 and self.dialect is Dialect.LEGACY:
+            assignment.check_operator(name, *args)
         return self.call(entry_of(name, self.dialect), args, {}, sys._getframe(2))
 
     def broadcast(self, tensor: Tensor, shape: tuple[int, ...]) -> Any:

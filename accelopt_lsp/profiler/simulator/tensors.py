@@ -328,6 +328,48 @@ class Tensor:
     def __pow__(self, other: Any) -> Any:
         return sessions.active().operator("nl.power", self, other)
 
+    def __rpow__(self, other: Any) -> Any:
+        return sessions.active().operator("nl.power", other, self)
+
+    def __mod__(self, other: Any) -> Any:
+        return sessions.active().operator("nl.mod", self, other)
+
+    def __rmod__(self, other: Any) -> Any:
+        return sessions.active().operator("nl.mod", other, self)
+
+    def __and__(self, other: Any) -> Any:
+        return sessions.active().operator("nl.bitwise_and", self, other)
+
+    def __rand__(self, other: Any) -> Any:
+        return sessions.active().operator("nl.bitwise_and", other, self)
+
+    def __or__(self, other: Any) -> Any:
+        return sessions.active().operator("nl.bitwise_or", self, other)
+
+    def __ror__(self, other: Any) -> Any:
+        return sessions.active().operator("nl.bitwise_or", other, self)
+
+    def __xor__(self, other: Any) -> Any:
+        return sessions.active().operator("nl.bitwise_xor", self, other)
+
+    def __rxor__(self, other: Any) -> Any:
+        return sessions.active().operator("nl.bitwise_xor", other, self)
+
+    def __lshift__(self, other: Any) -> Any:
+        return sessions.active().operator("nl.left_shift", self, other)
+
+    def __rlshift__(self, other: Any) -> Any:
+        return sessions.active().operator("nl.left_shift", other, self)
+
+    def __rshift__(self, other: Any) -> Any:
+        return sessions.active().operator("nl.right_shift", self, other)
+
+    def __rrshift__(self, other: Any) -> Any:
+        return sessions.active().operator("nl.right_shift", other, self)
+
+    def __invert__(self) -> Any:
+        return sessions.active().operator("nl.invert", self)
+
     def __neg__(self) -> Any:
         return sessions.active().operator("nl.negative", self)
 
@@ -367,6 +409,27 @@ class Tensor:
 
     def __itruediv__(self, other: Any) -> Any:
         return sessions.active().augment("nl.divide", self, other)
+
+    def __ipow__(self, other: Any) -> Any:
+        return sessions.active().augment("nl.power", self, other)
+
+    def __imod__(self, other: Any) -> Any:
+        return sessions.active().augment("nl.mod", self, other)
+
+    def __iand__(self, other: Any) -> Any:
+        return sessions.active().augment("nl.bitwise_and", self, other)
+
+    def __ior__(self, other: Any) -> Any:
+        return sessions.active().augment("nl.bitwise_or", self, other)
+
+    def __ixor__(self, other: Any) -> Any:
+        return sessions.active().augment("nl.bitwise_xor", self, other)
+
+    def __ilshift__(self, other: Any) -> Any:
+        return sessions.active().augment("nl.left_shift", self, other)
+
+    def __irshift__(self, other: Any) -> Any:
+        return sessions.active().augment("nl.right_shift", self, other)
 
 
 class BlockTensor:
