@@ -56,6 +56,13 @@ _AUGMENTED: dict[type[ast.operator], str] = {
     ast.Sub: "nl.subtract",
     ast.Mult: "nl.multiply",
     ast.Div: "nl.divide",
+    ast.Pow: "nl.power",
+    ast.Mod: "nl.mod",
+    ast.BitAnd: "nl.bitwise_and",
+    ast.BitOr: "nl.bitwise_or",
+    ast.BitXor: "nl.bitwise_xor",
+    ast.LShift: "nl.left_shift",
+    ast.RShift: "nl.right_shift",
 }
 
 

@@ -42,6 +42,12 @@ _OPERATORS: dict[type[ast.AST], str] = {
     ast.LtE: "nl.less_equal",
     ast.Gt: "nl.greater",
     ast.GtE: "nl.greater_equal",
+    ast.Mod: "nl.mod",
+    ast.BitAnd: "nl.bitwise_and",
+    ast.BitOr: "nl.bitwise_or",
+    ast.BitXor: "nl.bitwise_xor",
+    ast.LShift: "nl.left_shift",
+    ast.RShift: "nl.right_shift",
 }
 
 
@@ -57,6 +63,8 @@ def tensor_binary(m: Machine, node: ast.AST, op: ast.AST, left: Value, right: Va
 def tensor_unary(m: Machine, node: ast.UnaryOp, value: View) -> Value:
     if isinstance(node.op, ast.USub):
         return call_api(m, node, "nl.negative", [value], {})
+    if isinstance(node.op, ast.Invert):
+        return call_api(m, node, "nl.invert", [value], {})
     return value if isinstance(node.op, ast.UAdd) else Unknown("not analyzed on tensors")
 
 
