@@ -4,11 +4,12 @@
 
 CHECKOUT is a working copy of github.com/zhang677/AccelOpt, whose NKIBench has a kernel and a
 NumPy reference a problem. Every kernel gets a process of its own, in which three things are
-timed after each other: tracing (shapes only), the reference, and one run with values. Figures
+timed after each other: tracing (shapes only), verification (tracing and computing the values of
+one seed), and the reference. Figures
 that compare, such as the ratio of the last two, come from one process and are the ones to trust
 on a shared machine; of repeats, the fastest counts.
 
-``memory`` is what the process holds at its peak during the run with values, less what it held
+``memory`` is what the process holds at its peak during verification, less what it held
 before there were tensors, divided by the size of the kernel's inputs and outputs.
 """
 
@@ -64,6 +65,7 @@ def measure(kernel_path: Path, reference_path: Path, repeat: int) -> dict[str, A
     from accelopt_lsp.nki.targets import get_target
     from accelopt_lsp.profiler.simulator import hook, kernels
     from accelopt_lsp.profiler.simulator.library import OPERATOR_NAMES
+    from accelopt_lsp.profiler.simulator.replay import Recording, replay
     from accelopt_lsp.profiler.simulator.session import Session
     from accelopt_lsp.profiler.simulator.source import Sources
 
@@ -74,28 +76,36 @@ def measure(kernel_path: Path, reference_path: Path, repeat: int) -> dict[str, A
     before = peak_bytes()
     inputs = reference.get_inputs()
     given = [kernels.convert_input(v) for v in reference.transform_to_nki_inputs(inputs)]
-    shapes = [
-        kernels.TensorInput(v.shape, v.element) if isinstance(v, kernels.TensorInput) else v
-        for v in given
-    ]
 
-    def run(arguments: list[Any], *, full: bool) -> tuple[float, Any]:
+    def traced(*, recording: bool) -> tuple[float, Any]:
         sources = Sources(str(kernel_path))
         target = get_target("trn1")
-        session = Session(target, kernel.dialect, sources, full=full, names=OPERATOR_NAMES)
-        session.tracing = not full
+        session = Session(target, kernel.dialect, sources, full=False, names=OPERATOR_NAMES)
+        session.recording = [] if recording else None
         start = time.perf_counter()
-        outcome = kernels.execute(kernel, arguments, {}, session)
+        outcome = kernels.execute(kernel, given, {}, session)
         return time.perf_counter() - start, outcome
 
-    trace = min(run(shapes, full=False)[0] for _ in range(repeat))
-    instructions = len(run(shapes, full=False)[1].session.trace)
-    verify, outcome = run(given, full=True)
+    def verified() -> tuple[float, Any]:
+        start = time.perf_counter()
+        _, outcome = traced(recording=True)
+        session = outcome.session
+        notes = Recording.of(session.recording, [*session.inputs, *outcome.tensors])
+        values = [v.values for v in given if isinstance(v, kernels.TensorInput)]
+        replay(session, notes, zip(session.inputs, values, strict=True))
+        outcome.outputs = kernels.outputs_of(outcome)
+        return time.perf_counter() - start, outcome
+
+    trace, outcome = traced(recording=False)
+    instructions = len(outcome.session.trace)
+    for _ in range(repeat - 1):
+        trace = min(trace, traced(recording=False)[0])
+    verify, outcome = verified()
     held = peak_bytes() - before
     size = sum(v.values.nbytes for v in given if isinstance(v, kernels.TensorInput))
     size += sum(array.nbytes for array in outcome.outputs)
     for _ in range(repeat - 1):
-        verify = min(verify, run(given, full=True)[0])
+        verify = min(verify, verified()[0])
     numpy_times = []
     for _ in range(repeat):
         start = time.perf_counter()
