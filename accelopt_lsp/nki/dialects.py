@@ -175,6 +175,7 @@ LANGUAGE_CONSTANTS: Mapping[str, object] = {
     "tile_size.gemm_moving_fmax": 512,
     "tile_size.bn_stats_fmax": 512,
     "fp32.min": -3.4028234663852886e38,
+    "bfp16.min": float("-inf"),
 }
 """Values of ``nl.NAME`` that do not depend on the target."""
 

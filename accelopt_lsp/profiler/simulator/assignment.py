@@ -11,7 +11,8 @@ from accelopt_lsp.nki.dialects import Dialect
 from accelopt_lsp.nki.operands import Buffer
 from accelopt_lsp.profiler.simulator.errors import KernelRejected
 from accelopt_lsp.profiler.simulator.library import entry_of
-from accelopt_lsp.profiler.simulator.pending import LoopReduction, Pending
+from accelopt_lsp.profiler.simulator.loop_reductions import reduce_into
+from accelopt_lsp.profiler.simulator.pending import Pending
 from accelopt_lsp.profiler.simulator.tensors import BlockTensor, Tensor
 from accelopt_lsp.profiler.simulator.views import select
 
@@ -203,46 +204,3 @@ def augment(session: Session, name: str, tensor: Tensor, other: Any, frame: Fram
     session.run(plan.into(tensor.operand or tensor.typed()), bound, tensor, site, line)
     tensor.augmented = True
     return tensor
-
-
-def loop_reduce(
-    session: Session, value: Tensor, op: Any, indices: Any, dtype: Any, frame: FrameType
-) -> Tensor:
-    """``nl.loop_reduce``: hold the reduction back until it is known where it goes."""
-    if session.pending is not None:
-        session.flush()
-    loops = indices if isinstance(indices, list | tuple) else (indices,)
-    if not all(hasattr(i, "first") for i in loops):
-        raise KernelRejected("nl.loop_reduce takes the variables of nl loops as loop_indices")
-    copy = entry_of("nisa.tensor_copy", session.dialect)
-    copy_bound = copy.bind((value,), {"dtype": dtype})
-    plan = session.plan(copy, copy_bound)
-    site, line = session.locate(frame)
-    result = plan.lowered.result
-    assert result is not None
-    tensor = session._unplaced(result.shape, result.dtype, Buffer.SBUF)
-    first = all(i.first for i in loops)
-    session.pending = Pending(
-        plan,
-        copy_bound,
-        tensor,
-        frame,
-        site,
-        line,
-        reduces=LoopReduction(first, op, dtype, value),
-    )
-    return tensor
-
-
-def reduce_into(session: Session, pending: Pending, target: Tensor) -> None:
-    """One execution of a loop reduction, with the running value in ``target``."""
-    reduction = pending.reduces
-    assert reduction is not None
-    kind = target.operand or target.typed()
-    site, line = pending.site, pending.line
-    if reduction.first:
-        session.run(pending.plan.into(kind), pending.bound, target, site, line)
-        return
-    entry = entry_of("nisa.tensor_tensor", session.dialect)
-    bound = entry.bind((target, reduction.value, reduction.op), {"dtype": reduction.dtype})
-    session.run(session.plan(entry, bound).into(kind), bound, target, site, line)

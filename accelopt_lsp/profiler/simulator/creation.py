@@ -231,6 +231,18 @@ def _create_hbm(
     return tensor
 
 
+def identity(session: Session, n: int, element: DType) -> Tensor:
+    """The identity matrix of that size and type in HBM: one for all calls of a kernel."""
+    key = ("identity", n, element)
+    found = session._constants.get(key)
+    if found is None:
+        found = session._constants[key] = session.allocate(
+            (n, n), element, Buffer.HBM, name="identity", line=0, site=-1 - len(session._constants)
+        )
+        found.settle().adopt(to_carrier(np.identity(n), element))
+    return found
+
+
 def creation_functions(dialect: Dialect) -> dict[str, Callable[..., Any]]:
     """The functions of ``nki.language`` in a dialect that create tensors."""
     getframe = sys._getframe
@@ -278,7 +290,7 @@ def creation_functions(dialect: Dialect) -> dict[str, Callable[..., Any]]:
 
     def shared_constant(constant: Any, dtype: Any = None) -> Tensor:
         session = _running("shared_constant")
-        values = np.asarray(constant)
+        values = np.load(constant) if isinstance(constant, str) else np.asarray(constant)
         element = element_of(values.dtype if dtype is None else dtype)
         site, line = session.locate(getframe(1))
         tensor = session.allocate(
@@ -292,6 +304,27 @@ def creation_functions(dialect: Dialect) -> dict[str, Callable[..., Any]]:
         tensor.settle().hold(to_carrier(values, element))
         return tensor
 
+    def shared_identity_matrix(n: int, dtype: Any = "uint8", dst: Any = None, **_: Any) -> Tensor:
+        element = element_of(dtype)
+        session = _running("shared_identity_matrix")
+        matrix = identity(session, int(n), element)
+        if dialect is Dialect.LEGACY:
+            return matrix
+        site, line = session.locate(getframe(1))
+        if dst is None:
+            dst = session.allocate(
+                (int(n), int(n)),
+                element,
+                Buffer.SBUF,
+                name=site.target or "identity",
+                line=line,
+                site=session.storage_site(site),
+            )
+        entry = entry_of("nisa.dma_copy", dialect)
+        bound = entry.bind((dst, matrix), {})
+        session.run(session.plan(entry, bound), bound, None, site, line)
+        return dst  # type: ignore[no-any-return]
+
     return {
         "ndarray": filled("ndarray", None),
         "zeros": filled("zeros", 0.0),
@@ -300,4 +333,5 @@ def creation_functions(dialect: Dialect) -> dict[str, Callable[..., Any]]:
         "zeros_like": like("zeros_like", 0.0),
         "empty_like": like("empty_like", None),
         "shared_constant": shared_constant,
+        "shared_identity_matrix": shared_identity_matrix,
     }

@@ -17,9 +17,14 @@ from accelopt_lsp.profiler.simulator.masks import Mask
 
 
 class LoopIndex(int):
-    """The value of a loop variable; an integer that knows whether its loop just began."""
+    """The value of a loop variable; an integer that knows where its loop is.
+
+    Attributes:
+        first, last: its loop is in its first or last iteration.
+    """
 
     first: bool = False
+    last: bool = False
 
 
 def broadcast_grid(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[int, ...]:
@@ -315,26 +320,32 @@ def loop_range(*args: Any, **kwargs: Any) -> Iterator[LoopIndex]:
     return _iterate(range(int(start or 0), int(stop), int(1 if step is None else step)))
 
 
-class _Nest:
-    """How many ``nl`` loops are running."""
-
-    depth = 0
+_NEST: list[LoopIndex] = []
 
 
 def loop_depth() -> int:
     """Number of ``nl`` loops that are running."""
-    return _Nest.depth
+    return len(_NEST)
+
+
+def running_loops() -> list[LoopIndex]:
+    """Variables of the ``nl`` loops that are running, outermost first."""
+    return _NEST
 
 
 def _iterate(span: range) -> Iterator[LoopIndex]:
-    first = True
-    _Nest.depth += 1
+    depth = len(_NEST)
+    final = len(span) - 1
     try:
-        for value in span:
+        for number, value in enumerate(span):
             index = LoopIndex(value)
-            if first:
+            if number == 0:
                 index.first = True
-                first = False
+                _NEST.append(index)
+            else:
+                _NEST[depth] = index
+            if number == final:
+                index.last = True
             yield index
     finally:
-        _Nest.depth -= 1
+        del _NEST[depth:]

@@ -48,15 +48,32 @@ def default_target(dialect: Dialect) -> Target:
 
 
 class ProgramAxis:
-    """``nl.nc(count)``: programs along this axis of a launch grid run on cores of their own."""
+    """An axis of a launch grid whose programs run on several cores.
 
-    def __init__(self, count: int) -> None:
-        self.count = int(count)
+    ``nl.nc(cores)`` has one program a core, ``nl.nc(cores) * n`` has ``n`` neighbouring ones,
+    ``n * nl.nc(cores)`` deals them out in turn.
+    """
 
-    def __mul__(self, other: Any) -> ProgramAxis:
-        return self
+    def __init__(self, cores: int, each: int = 1, *, in_turn: bool = False) -> None:
+        self.cores = int(cores)
+        self.each = int(each)
+        self.in_turn = in_turn
 
-    __rmul__ = __mul__
+    @property
+    def count(self) -> int:
+        """Number of programs."""
+        return self.cores * self.each
+
+    def elsewhere(self, index: int) -> bool:
+        """Whether a program runs on another core than the first one."""
+        core = index % self.cores if self.in_turn else index // self.each
+        return core != 0
+
+    def __mul__(self, other: int) -> ProgramAxis:
+        return ProgramAxis(self.cores, self.each * int(other))
+
+    def __rmul__(self, other: int) -> ProgramAxis:
+        return ProgramAxis(self.cores, self.each * int(other), in_turn=True)
 
 
 class Kernel:
@@ -182,21 +199,24 @@ def execute(
     return outcome
 
 
-def _elsewhere(program: tuple[int, ...], spread: tuple[bool, ...]) -> bool:
+def _elsewhere(program: tuple[int, ...], spread: tuple[ProgramAxis | None, ...]) -> bool:
     """Whether this program runs on another core than the first one."""
-    return any(away and index for index, away in zip(program, spread, strict=True))
+    return any(a is not None and a.elsewhere(i) for i, a in zip(program, spread, strict=True))
 
 
-def _grid(grid: tuple[Any, ...], dialect: Dialect) -> tuple[tuple[int, ...], tuple[bool, ...]]:
-    """Sizes of the launch grid, and which axes are spread over cores."""
-    sizes, spread = [], []
+def _grid(
+    grid: tuple[Any, ...], dialect: Dialect
+) -> tuple[tuple[int, ...], tuple[ProgramAxis | None, ...]]:
+    """Sizes of the launch grid, and the axes that are spread over cores."""
+    sizes: list[int] = []
+    spread: list[ProgramAxis | None] = []
     for axis in grid:
         if isinstance(axis, ProgramAxis):
             sizes.append(axis.count)
-            spread.append(True)
+            spread.append(axis)
         else:
             sizes.append(int(axis))
-            spread.append(dialect is Dialect.CURRENT)
+            spread.append(ProgramAxis(int(axis)) if dialect is Dialect.CURRENT else None)
     if any(n < 1 for n in sizes):
         raise ArgumentFault(f"a launch grid needs positive sizes, got {sizes}")
     return tuple(sizes), tuple(spread)

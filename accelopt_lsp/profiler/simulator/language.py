@@ -12,18 +12,19 @@ import numpy as np
 
 from accelopt_lsp.nki.dialects import LANGUAGE_CONSTANTS, MEMORIES, Dialect
 from accelopt_lsp.nki.dtypes import all_dtypes
+from accelopt_lsp.nki.operands import Buffer
 from accelopt_lsp.profiler.simulator import state as sessions
-from accelopt_lsp.profiler.simulator.assignment import loop_reduce as reduce_loops
 from accelopt_lsp.profiler.simulator.creation import (
     MemoryRegion,
     creation_functions,
     element_of,
+    region_of,
 )
-from accelopt_lsp.profiler.simulator.elements import ELEMENTS
+from accelopt_lsp.profiler.simulator.elements import ELEMENTS, from_carrier
 from accelopt_lsp.profiler.simulator.errors import KernelRejected, UnsupportedByKernel
 from accelopt_lsp.profiler.simulator.indexing import DynamicSlice, loop_range
-from accelopt_lsp.profiler.simulator.kernels import ProgramAxis
 from accelopt_lsp.profiler.simulator.library import api_functions, operator_functions
+from accelopt_lsp.profiler.simulator.loop_reductions import loop_reduce as reduce_loops
 from accelopt_lsp.profiler.simulator.tensors import BlockTensor, Tensor
 
 
@@ -98,8 +99,16 @@ def program_ndim() -> int:
     return len(sessions.active().grid)
 
 
-def expand_dims(data: Tensor, axis: int) -> Tensor:
-    return data.expand_dims(axis)
+def expand_dims(data: Any = None, axis: Any = None, *, x: Any = None) -> Tensor:
+    """Insert axes of size 1; they count in the result, negative ones from its end."""
+    tensor = data if x is None else x
+    if not isinstance(tensor, Tensor):
+        raise KernelRejected(f"nl.expand_dims takes a tile, got {type(tensor).__name__}", "R101")
+    axes = tuple(axis) if isinstance(axis, list | tuple) else (axis,)
+    rank = tensor.ndim + len(axes)
+    for position in sorted(int(a) % rank for a in axes):
+        tensor = tensor.expand_dim(position)
+    return tensor
 
 
 def static_cast(input_data: Any, dtype: Any) -> Any:
@@ -107,16 +116,12 @@ def static_cast(input_data: Any, dtype: Any) -> Any:
     return np.asarray(input_data).astype(ELEMENTS[element_of(dtype)].dtype)[()]
 
 
-def shared_identity_matrix(make: Callable[..., Any]) -> Callable[..., Any]:
-    def function(n: int, dtype: Any = np.uint8, **_: Any) -> Any:
-        return make(np.identity(n), dtype)
-
-    return function
-
-
-def spmd_dim(size: Any, core: Any = None) -> Any:
-    """Legacy: an axis of the launch grid, spread over cores."""
-    return core if isinstance(size, int) and core is not None else size
+def spmd_dim(*sizes: Any) -> Any:
+    """Legacy: an axis of the launch grid from its parts, outermost first."""
+    total: Any = 1
+    for size in sizes:
+        total = total * size
+    return total
 
 
 def language_names(dialect: Dialect) -> dict[str, Any]:
@@ -137,11 +142,10 @@ def language_names(dialect: Dialect) -> dict[str, Any]:
         program_ndim=program_ndim,
         expand_dims=expand_dims,
         tile_size=_tile_sizes(),
-        fp32=Constants("nl.fp32", min=LANGUAGE_CONSTANTS["fp32.min"]),
-        nc=ProgramAxis,
-        spmd_dim=spmd_dim,
-        shared_identity_matrix=shared_identity_matrix(names["shared_constant"]),
+        device_print=device_print,
     )
+    if dialect is Dialect.CURRENT:
+        names.update(buffer_queries())
     return names
 
 
@@ -157,9 +161,57 @@ def loop_reduce(
     """Reduce a value over the named loops."""
     if isinstance(x, BlockTensor) or not isinstance(x, Tensor):
         raise KernelRejected(f"nl.loop_reduce takes a tile, got {type(x).__name__}")
-    if mask is not None:
-        raise UnsupportedByKernel("accelopt's simulator does not know nl.loop_reduce(mask=...)")
-    return reduce_loops(sessions.active(), x, op, loop_indices, dtype, sys._getframe(1))
+    return reduce_loops(sessions.active(), x, op, loop_indices, dtype, mask, sys._getframe(1))
+
+
+def all_reduce(one_program: Callable[..., Any]) -> Callable[..., Any]:
+    """Legacy ``nl.all_reduce``, from the function for a single program."""
+
+    def function(x: Any, op: Any, program_axes: Any, **options: Any) -> Any:
+        axes = program_axes if isinstance(program_axes, list | tuple) else (program_axes,)
+        grid = sessions.active().grid
+        if any(0 <= int(a) < len(grid) and grid[int(a)] > 1 for a in axes):
+            raise UnsupportedByKernel(
+                "accelopt's simulator does not know nl.all_reduce over several programs: no "
+                "document says how they wait for each other"
+            )
+        return one_program(x, op, program_axes, **options)
+
+    function.__name__ = function.__qualname__ = "all_reduce"
+    return function
+
+
+def device_print(prefix: Any = "", x: Any = None, *, mask: Any = None, **named: Any) -> None:
+    """Print a tile, where values are computed; it issues nothing."""
+    prefix = named.get("print_prefix", prefix)
+    tensor = named.get("tensor", x)
+    session = sessions.active()
+    session.flush()
+    if not isinstance(tensor, Tensor):
+        print(prefix, tensor)
+    elif session.full:
+        print(prefix, from_carrier(tensor.array(), tensor.element))
+    else:
+        session.notes.setdefault("nl.device_print prints only where values are computed")
+
+
+def buffer_queries() -> dict[str, Callable[[Any], bool]]:
+    """``nl.is_hbm(buffer)`` and its siblings."""
+
+    def query(name: str, memories: tuple[Buffer, ...]) -> Callable[[Any], bool]:
+        def function(buffer: Any) -> bool:
+            return region_of(buffer, "sbuf").buffer in memories
+
+        function.__name__ = function.__qualname__ = name
+        return function
+
+    groups = {
+        "is_hbm": (Buffer.HBM,),
+        "is_sbuf": (Buffer.SBUF,),
+        "is_psum": (Buffer.PSUM,),
+        "is_on_chip": (Buffer.SBUF, Buffer.PSUM),
+    }
+    return {name: query(name, memories) for name, memories in groups.items()}
 
 
 class EngineName(StrEnum):

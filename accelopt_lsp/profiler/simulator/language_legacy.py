@@ -7,15 +7,18 @@ from typing import Any
 
 import ml_dtypes
 
-from accelopt_lsp.nki.dialects import Dialect
+from accelopt_lsp.nki.dialects import LANGUAGE_CONSTANTS, Dialect
 from accelopt_lsp.profiler.simulator.creation import MemoryRegion, element_of, par_dim
 from accelopt_lsp.profiler.simulator.elements import ELEMENTS
 from accelopt_lsp.profiler.simulator.indexing import MeshGrid, arange
-from accelopt_lsp.profiler.simulator.kernels import jit_functions
+from accelopt_lsp.profiler.simulator.kernels import ProgramAxis, jit_functions
 from accelopt_lsp.profiler.simulator.language import (
+    Constants,
+    all_reduce,
     isa_names,
     language_names,
     loop_reduce,
+    spmd_dim,
     static_cast,
 )
 from accelopt_lsp.profiler.simulator.typing_names import TensorAnnotation, legacy_typing
@@ -41,10 +44,27 @@ def _finfo(dtype: Any) -> Any:
     return limits(ELEMENTS[element_of(dtype)].dtype)
 
 
+def gemm_grid() -> Any:
+    """Indices of a full moving tile, and of the result, of the Tensor Engine."""
+    return MeshGrid()[0:128, 0:512]
+
+
+def gemm_stationary_grid() -> Any:
+    """Indices of a full stationary tile of the Tensor Engine."""
+    return MeshGrid()[0:128, 0:128]
+
+
 def modules() -> dict[str, dict[str, Any]]:
     """Module name to its public names; submodules become attributes of their parents."""
     language = language_names(Dialect.LEGACY)
     language.update(
+        fp32=Constants("nl.fp32", min=LANGUAGE_CONSTANTS["fp32.min"]),
+        bfp16=Constants("nl.bfp16", min=LANGUAGE_CONSTANTS["bfp16.min"]),
+        nc=ProgramAxis,
+        spmd_dim=spmd_dim,
+        gemm_grid=gemm_grid,
+        gemm_stationary_grid=gemm_stationary_grid,
+        all_reduce=all_reduce(language["all_reduce"]),
         arange=arange,
         mgrid=MeshGrid(),
         par_dim=par_dim,

@@ -42,9 +42,19 @@ class Pending:
 
 @define(slots=True, eq=False)
 class LoopReduction:
-    """``nl.loop_reduce``: a copy in the first iteration, an operation in all later ones."""
+    """``nl.loop_reduce``: a copy in the first iteration, an operation in all later ones.
+
+    Attributes:
+        first, last: all named loops are in their first or last iteration.
+        op, dtype: arguments of the call.
+        value: what is reduced.
+        tiles, number: running values of the call site here, and which of them this is.
+    """
 
     first: bool
     op: Any
     dtype: Any
     value: Tensor
+    tiles: dict[int, Tensor]
+    number: int
+    last: bool

@@ -19,7 +19,7 @@ from accelopt_lsp.nki.dtypes import DType
 from accelopt_lsp.nki.lowering import RESULT
 from accelopt_lsp.nki.operands import Buffer, OperandType, row_major_strides
 from accelopt_lsp.nki.targets import Target
-from accelopt_lsp.profiler.simulator import assignment, masking
+from accelopt_lsp.profiler.simulator import assignment, loop_reductions, masking
 from accelopt_lsp.profiler.simulator.elements import Array
 from accelopt_lsp.profiler.simulator.errors import InstructionLimit, KernelRejected
 from accelopt_lsp.profiler.simulator.indexing import loop_depth
@@ -83,7 +83,7 @@ class Session:
         self._templates: dict[tuple[Any, ...], int] = {}
         self._storage_sites: dict[tuple[int, str], int] = {}
         self._constants: dict[tuple[Any, ...], Tensor] = {}
-        self._loop_results: dict[int, Tensor] = {}
+        self.running: dict[tuple[int, tuple[int, ...]], loop_reductions.Running] = {}
         self.registers: Array | None = None
         self._partitions = target.integer("partitions")
         self._sbuf = target.integer("sbuf_partition_bytes")
@@ -276,7 +276,7 @@ class Session:
             return
         self.pending = None
         if pending.reduces is not None:
-            self._flush_reduction(pending)
+            loop_reductions.place(self, pending)
             return
         result = pending.result
         self._place(result, pending.site, pending.line)
@@ -452,18 +452,6 @@ class Session:
         """``tensor.astype(dtype)``: ``nl.copy``."""
         entry = entry_of("nl.copy", self.dialect)
         return self.call(entry, (tensor,), {"dtype": dtype}, sys._getframe(2))
-
-    def _flush_reduction(self, pending: Pending) -> None:
-        """A loop reduction into a variable: one tile for all iterations of the named loops."""
-        result = pending.result
-        before = self._loop_results.get(pending.site.id)
-        assert pending.reduces is not None
-        if pending.reduces.first or before is None:
-            self._place(result, pending.site, pending.line)
-            self._loop_results[pending.site.id] = result
-        else:
-            result.memory, result.operand = before.memory, None
-        assignment.reduce_into(self, pending, result)
 
 
 def _overlap(a: tuple[int, int, int, int], b: tuple[int, int, int, int]) -> bool:
