@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -29,6 +29,9 @@ from accelopt_lsp.cli_options import (
 )
 from accelopt_lsp.nki.arguments import ArgumentSpec
 from accelopt_lsp.nki.targets import target_names
+
+if TYPE_CHECKING:
+    from accelopt_lsp.workbench.profile import ProfileRequest
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -149,6 +152,7 @@ def profile(
 
     Arguments come from --arg, a comment above the kernel
     (# accelopt: x=f32[4096,1024] eps=1e-5), a reference file, annotations or asserts.
+    A folder instead of a file profiles all its kernels and shows a line for each.
     """
     from accelopt_lsp.cli_output import console, progress_line, show_failure, show_profile
     from accelopt_lsp.workbench.profile import ProfileRequest, profile_kernel
@@ -160,6 +164,9 @@ def profile(
         timeline=timeline.resolve() if timeline else None,
         read_paths=tuple(p.resolve() for p in read_paths),
     )
+    if kernel[0].is_dir():
+        _profile_folder(request, as_json)
+        return
     with progress_line(not as_json) as progress:
         report = run_async(profile_kernel(request, progress))
     if as_json:
@@ -171,6 +178,34 @@ def profile(
             show_failure(report.failure, str(report.kernel.path))
         raise SystemExit(FINDINGS)
     if report.profile.correct is False:
+        raise SystemExit(FINDINGS)
+
+
+def _profile_folder(request: ProfileRequest, as_json: bool) -> None:
+    """All kernels of a folder; exit status 1 if one did not run or is wrong."""
+    from accelopt_lsp.cli_output import console, progress_line, show_profiles
+    from accelopt_lsp.workbench.profile_folder import FolderRow, kernels_of, profile_folder
+
+    folder = request.kernel.path
+    with usage_errors():
+        kernels = kernels_of([folder.resolve()])
+    if not kernels:
+        fail(f"no kernel (a function decorated with nki.jit) in {folder}")
+    rows: list[FolderRow] = []
+
+    async def collect(update: Any) -> None:
+        async for row in profile_folder(request, kernels):
+            rows.append(row)
+            if update is not None:
+                update(f"{len(rows)} of {len(kernels)} kernels", len(rows) / len(kernels))
+
+    with progress_line(not as_json) as progress:
+        run_async(collect(progress))
+    if as_json:
+        print_json({"schema_version": 1, "profiles": [row.to_json() for row in rows]})
+    else:
+        show_profiles(console(), rows, folder.resolve())
+    if not all(row.fine for row in rows):
         raise SystemExit(FINDINGS)
 
 

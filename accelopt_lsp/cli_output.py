@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from accelopt_lsp.profiler.base import Failure
     from accelopt_lsp.workbench.doctor import Finding
     from accelopt_lsp.workbench.optimize import OptimizeReport
+    from accelopt_lsp.workbench.profile_folder import FolderRow
 
 
 def console() -> Console:
@@ -154,6 +156,40 @@ def show_profile(out: Console, profile: Profile, source: str) -> None:
     out.print(table)
     _show_lines(out, profile, source)
     _show_notes(out, profile)
+
+
+def show_profiles(out: Console, rows: Sequence[FolderRow], folder: Path) -> None:
+    """A line for each kernel of a folder."""
+    table = Table(box=None, pad_edge=False)
+    for heading in ("kernel", "target", "latency", "bound", "of peak", "correct"):
+        table.add_column(heading, justify="left" if heading in ("kernel", "target") else "right")
+    table.add_column("remark", overflow="fold", ratio=1)
+    for row in rows:
+        path = row.path.relative_to(folder) if row.path.is_relative_to(folder) else row.path
+        name = f"{path}::{row.function}"
+        profile = None if row.report is None else row.report.profile
+        if profile is None:
+            failure = None if row.report is None else row.report.failure
+            reason = str(row.problem).partition(";")[0] if failure is None else failure.message
+            at = "" if failure is None or failure.line is None else f"line {failure.line}: "
+            table.add_row(Text(name), "", "-", "", "", "", Text(f"{at}{reason}", "red"))
+            continue
+        verdict = {None: "not checked", True: "yes", False: "NO"}[profile.correct]
+        unknown = ", ".join(profile.unknown_instructions)
+        table.add_row(
+            Text(name),
+            profile.target,
+            milliseconds(profile.latency_ms),
+            str(profile.bound or "unknown"),
+            percent(profile.percent_of_peak),
+            verdict,
+            f"unknown cost: {unknown}" if unknown else "",
+        )
+    out.print(table)
+    fine = sum(row.fine for row in rows)
+    out.print(
+        f"{fine} of {len(rows)} kernels ran" + ("" if fine == len(rows) else ", others above")
+    )
 
 
 def _show_lines(out: Console, profile: Profile, source: str) -> None:

@@ -60,6 +60,24 @@ def test_profile_without_json_names_latency_and_bound() -> None:
     assert "not checked" in result.stdout
 
 
+def test_a_folder_is_profiled_kernel_by_kernel(tmp_path: Path) -> None:
+    (tmp_path / "fine.py").write_text(SMALL.read_text())
+    (tmp_path / "bad.py").write_text(BAD_KERNELS["rejected"])
+    (tmp_path / "open.py").write_text(
+        "from neuronxcc import nki\n\n\n@nki.jit\ndef unknown_shapes(x):\n    return x\n"
+    )
+    result = run("profile", tmp_path, "--no-verify", "--json")
+    assert result.exit_code == 1
+    rows = {Path(p["path"]).name: p for p in json.loads(result.stdout)["profiles"]}
+    assert rows["fine.py"]["latency_ms"] > 0
+    assert rows["bad.py"]["error"]["line"] == 7
+    assert rows["open.py"]["error"]["message"].startswith("unknown_shapes needs x")
+    shown = run("profile", tmp_path, "--no-verify")
+    assert "1 of 3 kernels ran" in shown.stdout
+    (tmp_path / "empty").mkdir()
+    assert run("profile", tmp_path / "empty").exit_code == 2
+
+
 @pytest.mark.parametrize(("kind", "line"), [("rejected", 7), ("exception", 5)])
 def test_a_kernel_that_fails_is_a_finding_with_its_line(
     tmp_path: Path, kind: str, line: int
