@@ -102,6 +102,7 @@ def place(session: Session, pending: Pending) -> None:
     assert reduction is not None
     before = reduction.tiles.get(reduction.number)
     if reduction.first or before is None:
+        reduction.first = True
         session._place(result, pending.site, pending.line)
         reduction.tiles[reduction.number] = result
     else:
