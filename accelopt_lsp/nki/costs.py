@@ -60,6 +60,15 @@ def _reciprocal(work: Work, engine: Engine, target: Target) -> float:
     return max(MIN_CYCLES, target["vector_reciprocal_factor"] * work.elements)
 
 
+def _stream(work: Work, engine: Engine, target: Target) -> float:
+    return max(MIN_CYCLES, work.elements)
+
+
+def _merge_statistics(work: Work, engine: Engine, target: Target) -> float:
+    """13 cycles for each triple of count, mean and variance * count."""
+    return max(MIN_CYCLES, 13 * work.elements / 3)
+
+
 def _vector_speedup(work: Work, engine: Engine, target: Target) -> float:
     """Vector performance modes of NeuronCore-v3 and later (trainium2_arch).
 
@@ -84,6 +93,8 @@ FORMULAS: Mapping[str, Formula] = {
     "tensor_copy": _one_input,
     "reciprocal": _reciprocal,
     "memset": _one_input,
+    "bn_stats": _stream,
+    "bn_aggr": _merge_statistics,
 }
 TENSOR_ENGINE_INSTRUCTIONS = frozenset({"nc_matmul", "nc_transpose"})
 DMA_INSTRUCTIONS = frozenset({"dma_copy", "dma_transpose"})

@@ -66,13 +66,35 @@ class Signature:
     Attributes:
         text: the parameter list, ``(dst, data, ...)``.
         parameters: names in order.
-        since: first version that has it, where known.
+        since: first NKI version that has it; None for every version of the dialect.
+        until: last NKI version that has it; None if it is still there.
     """
 
     text: str
     parameters: tuple[str, ...]
     binder: Binder = field(eq=False, repr=False)
     since: str | None = None
+    until: str | None = None
+
+    def exists_in(self, version: str) -> bool:
+        """Whether an NKI version such as ``0.4.0`` has this signature."""
+        wanted = version_key(version)
+        first, last = self.since, self.until
+        return (first is None or version_key(first) <= wanted) and (
+            last is None or wanted <= version_key(last)
+        )
+
+
+def version_key(version: str) -> tuple[int, ...]:
+    """An NKI version as numbers that can be compared; ``0.4`` equals ``0.4.0``.
+
+    Raises:
+        ValueError: no version.
+    """
+    parts = [int(part) for part in version.split(".")]
+    while parts and parts[-1] == 0:
+        parts.pop()
+    return tuple(parts)
 
 
 class Role(StrEnum):
@@ -143,17 +165,31 @@ def api(
     legacy: str | None = None,
     current: str | None = None,
     instruction: str | None = None,
+    since: str | None = None,
+    until: str | None = None,
 ) -> Api:
-    """An entry of the table of names, from the signature texts of the dialects that have it."""
+    """An entry of the table of names, from the signature texts of the dialects that have it.
+
+    ``since`` and ``until`` are NKI versions of the current dialect.
+    """
     signatures = {}
     for dialect, text in ((Dialect.LEGACY, legacy), (Dialect.CURRENT, current)):
         if text is not None:
             names, binder = _compile_binder(name, text)
-            signatures[dialect] = Signature(text, names, binder)
+            versions = (since, until) if dialect is Dialect.CURRENT else (None, None)
+            signatures[dialect] = Signature(text, names, binder, *versions)
     return Api(name, role, summary, signatures, instruction)
 
 
-def instruction(id: str, summary: str, *, legacy: str | None, current: str | None) -> Api:
+def instruction(
+    id: str,
+    summary: str,
+    *,
+    legacy: str | None,
+    current: str | None,
+    since: str | None = None,
+    until: str | None = None,
+) -> Api:
     """A call of ``nki.isa`` that is one instruction of the same name."""
     return api(
         f"nisa.{id}",
@@ -162,6 +198,8 @@ def instruction(id: str, summary: str, *, legacy: str | None, current: str | Non
         legacy=legacy,
         current=current,
         instruction=id,
+        since=since,
+        until=until,
     )
 
 

@@ -233,7 +233,7 @@ class Builder:
                     self.violations.append(
                         Violation("R094", f"{op}: GpSimd cannot reach {role} in PSUM", role)
                     )
-        found = spec.violations(types, values, self.target)
+        found = spec.violations(types, {"engine": chosen, **values}, self.target)
         self.violations.extend(v for v in found if not (self.legacy and _legacy_accepts(v)))
         work = _work(op, chosen, types, values)
         self.issues.append(Issue(op, chosen, tuple(operands.items()), tuple(values.items()), work))
@@ -253,12 +253,15 @@ class Builder:
 def _legacy_accepts(violation: Violation) -> bool:
     """Whether the legacy compiler works around a limit by itself.
 
-    It reorders the free axes of a reduction, and a transposing load may cast: kernels in the
-    SDK's own examples (2.26) do both.
+    It reorders the free axes of a reduction, a transposing load may cast, and a constant is cast
+    to the type of its tile: kernels in the SDK's own examples (2.26) do so. A transpose that
+    casts issues a copy of its own.
     """
     if violation.code == "R068":
         return "consecutive" in violation.message
-    return violation.code == "R065"
+    if violation.code == "R070":
+        return "does not cast" in violation.message
+    return violation.code in ("R065", "R067")
 
 
 def _work(
@@ -266,13 +269,19 @@ def _work(
 ) -> Work:
     if op == "nc_matmul":
         return matmul_work(
-            types["stationary"], types["moving"], is_transpose=bool(attrs.get("is_transpose"))
+            types["stationary"],
+            types["moving"],
+            is_transpose=bool(attrs.get("is_transpose")),
+            double_row=attrs.get("perf_mode") is not None,
         )
     if op == "nc_transpose":
         return transpose_work(types["data"], engine)
     if op in ("dma_copy", "dma_transpose"):
         return dma_work(types["dst"], types["src"], transpose=op == "dma_transpose")
     spec = INSTRUCTIONS[op]
+    if "dst" not in types:
+        # Registers, and cores that wait: no element streams through an engine.
+        return Work(partitions=1, elements=0)
     tiles = tuple(
         types[o.role] for o in spec.operands if o.role in types and not o.vector and not o.written
     )

@@ -87,16 +87,22 @@ def matmul_passes(dtype_bytes: int) -> int:
     return 4 if dtype_bytes == 4 else 1
 
 
-def matmul_work(stationary: OperandType, moving: OperandType, *, is_transpose: bool) -> Work:
+def matmul_work(
+    stationary: OperandType, moving: OperandType, *, is_transpose: bool, double_row: bool = False
+) -> Work:
     """Work of ``stationary[K, M].T @ moving[K, N]``: 2 K M N FLOPs.
 
-    Columns a pass: max(min(64, M), N) (nisa.nc_matmul, SDK 2.26).
+    Columns a pass: max(min(64, M), N) (nisa.nc_matmul, SDK 2.26). In double-row mode two rows of
+    the contraction pass at a time: ``[K, 2, M]`` with ``[K, 2, N]`` takes the time of one
+    (trainium2_arch).
     """
-    moving_columns = max(moving.free, min(64, stationary.free))
+    rows = 2 if double_row else 1
+    columns, free = stationary.free // rows, moving.free // rows
+    moving_columns = max(free, min(64, columns))
     return Work(
         partitions=stationary.partitions,
-        elements=moving.free,
-        flops=2 * stationary.partitions * stationary.free * moving.free,
+        elements=free,
+        flops=2 * rows * stationary.partitions * columns * free,
         is_transpose=is_transpose,
         columns=moving_columns,
         passes=matmul_passes(max(stationary.dtype.nbytes, moving.dtype.nbytes)),

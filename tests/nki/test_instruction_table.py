@@ -14,8 +14,19 @@ from accelopt_lsp.nki.instructions import INSTRUCTIONS
 from accelopt_lsp.nki.lowering import has_lowering
 from accelopt_lsp.nki.operands import Engine
 
-COST_UNKNOWN = frozenset({"round_to_integer", "remainder"})
+COST_UNKNOWN = frozenset(
+    {
+        "round_to_integer",
+        "remainder",
+        "activate2",
+        "exponential",
+        "tensor_scalar_cumulative",
+        "tensor_partition_reduce",
+    }
+)
 """Instructions whose cost no source gives; totals over them are not printed."""
+NAMES_ITS_DESTINATION = frozenset({"nisa.dma_copy", "nisa.tensor_scalar_cumulative"})
+"""Legacy calls that take ``dst``; all others return a tile."""
 ISSUED_BY_LOOPS = frozenset({"nl.loop_reduce"})
 """Its instructions depend on the iteration, so the adapters issue them."""
 
@@ -40,7 +51,7 @@ def test_instruction_is_described(instruction):
 def test_instruction_has_a_call(instruction):
     calls = [a for a in APIS.values() if a.instruction == instruction.id]
     assert calls, "no dialect can write it"
-    assert {d for a in calls for d in a.signatures} == set(Dialect)
+    assert Dialect.CURRENT in {d for a in calls for d in a.signatures}
 
 
 @instructions
@@ -79,8 +90,9 @@ def test_instruction_calls_take_a_destination_in_the_current_dialect_only(api: A
     if api.role is not Role.INSTRUCTION:
         return
     assert api.signatures[Dialect.CURRENT].parameters[0] == "dst"
-    legacy = api.signatures[Dialect.LEGACY].parameters
-    assert ("dst" in legacy) == (api.name == "nisa.dma_copy")
+    legacy = api.signatures.get(Dialect.LEGACY)
+    if legacy is not None:
+        assert ("dst" in legacy.parameters) == (api.name in NAMES_ITS_DESTINATION)
 
 
 def test_the_table_needs_no_numpy():

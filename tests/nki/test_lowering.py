@@ -32,7 +32,7 @@ CALLS: list[tuple[Any, ...]] = [
     (LEGACY, "nisa.activation", ["exp", TILE], {"dtype": BF16}, ["activation@scalar"], "bf16[128,512]"),
     (CURRENT, "nisa.activation", [TILE, "exp", TILE], {"bias": "f32[128,1]"}, ["activation@scalar"], None),
     (LEGACY, "nisa.activation_reduce", ["exp", TILE], {"reduce_op": "add", "reduce_res": "f32[128,1]"}, ["activation@scalar"], TILE),
-    (LEGACY, "nisa.tensor_tensor", ["bf16[128,512]", TILE, "add"], {}, ["tensor_tensor@vector"], "bf16[128,512]"),
+    (LEGACY, "nisa.tensor_tensor", ["bf16[128,512]", TILE, "add"], {}, ["tensor_tensor@vector"], TILE),
     (LEGACY, "nisa.tensor_tensor", [TILE, TILE, "add"], {"engine": "gpsimd"}, ["tensor_tensor@gpsimd"], TILE),
     (CURRENT, "nisa.tensor_tensor", [TILE, TILE, TILE, "power"], {}, ["tensor_tensor@gpsimd"], None),
     # multiply and add run on the Scalar Engine in the legacy dialect, unless tiny

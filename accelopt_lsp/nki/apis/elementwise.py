@@ -5,6 +5,20 @@ from __future__ import annotations
 from accelopt_lsp.nki.dialects import Role, api, instruction
 
 APIS = (
+    api(
+        "nisa.get_nc_version",
+        Role.QUERY,
+        "Generation of the target, comparable with nisa.nc_version.gen2 and so on.",
+        legacy="()",
+        current="()",
+    ),
+    api(
+        "nisa.get_nc_sub_version",
+        Role.QUERY,
+        "Revision of the target's silicon within its generation: 0 or 1.",
+        current="()",
+        since="0.5.0",
+    ),
     instruction(
         "activation",
         "Applies a function to scale * data + bias on the Scalar Engine.",
@@ -20,6 +34,22 @@ APIS = (
         legacy="(op, data, *, reduce_op, reduce_res, bias=None, scale=1.0, mask=None, dtype=None)",
         current="(dst, op, data, reduce_op, reduce_res, bias=None, scale=1.0, name=None)",
         instruction="activation",
+    ),
+    instruction(
+        "activate2",
+        "Combines a tile with two scalars, applies a function, and may reduce (NeuronCore-v4).",
+        legacy=None,
+        current="(dst, op, data, imm0, imm1, op0, op1, relu_param=0.0, reverse0=False, "
+        "reverse1=False, reduce_op=None, reduce_res=None, reduce_cmd='idle', name=None)",
+        since="0.4.0",
+    ),
+    instruction(
+        "exponential",
+        "exp(src - max_value) on the Vector Engine; may sum along the free axis (NeuronCore-v4).",
+        legacy=None,
+        current="(dst, src, max_value=0.0, reduce_res=None, reduce_cmd='idle', reduce_init=0.0, "
+        "name=None)",
+        since="0.2.0",
     ),
     instruction(
         "tensor_tensor",

@@ -9,7 +9,7 @@ APIS = (
         "nc_matmul",
         "Matrix product of a stationary and a moving tile into PSUM.",
         legacy="(stationary, moving, *, is_stationary_onezero=False, is_moving_onezero=False, "
-        "is_transpose=False, tile_position=(), tile_size=(), mask=None)",
+        "is_transpose=False, tile_position=(), tile_size=(), perf_mode=None, mask=None)",
         current="(dst, stationary, moving, is_stationary_onezero=False, is_moving_onezero=False, "
         "is_transpose=False, accumulate=None, tile_position=(), tile_size=(), "
         "perf_mode='none', name=None)",

@@ -4,11 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
+from accelopt_lsp.nki.dtypes import DType, Kind
+from accelopt_lsp.nki.instructions.operators import SCALAR_ENGINE_FORMS, UNARY_OPERATORS
 from accelopt_lsp.nki.lowering import Builder, LoweringError
 from accelopt_lsp.nki.operands import Buffer, Engine, OperandType
 
-_SCALAR_ENGINE_FORMS = frozenset({("multiply",), ("add",), ("multiply", "add")})
-"""Operators of tensor_scalar that the Scalar Engine can run (nisa.tensor_scalar)."""
+
+_GPSIMD_OPERATORS = frozenset({"rsqrt", "power"})
+
+
+def name_of(value: Any, default: str) -> str:
+    """Short name of an enum member that a call names (``nisa.reduce_cmd.reduce``: ``reduce``)."""
+    return default if value is None else str(value).rpartition(".")[2]
+
+
+def wide_integer(dtype: DType) -> bool:
+    """A 32-bit integer, which float32 cannot represent exactly."""
+    return dtype.nbytes == 4 and dtype.kind in (Kind.SIGNED, Kind.UNSIGNED)
 
 
 def default_copy_engine(builder: Builder, source: OperandType) -> Engine:
@@ -16,8 +28,11 @@ def default_copy_engine(builder: Builder, source: OperandType) -> Engine:
 
     Legacy: the Scalar Engine copies, out of PSUM (published profiles show an idle Vector
     Engine in plain matrix products) and within SBUF (rope), tiny tiles apart. Current:
-    nl.copy is documented to use Vector.
+    nl.copy is documented to use Vector. The Scalar Engine of NeuronCore-v2 cannot copy 32-bit
+    integers exactly, so they go to Vector.
     """
+    if wide_integer(source.dtype):
+        return Engine.VECTOR
     if builder.legacy and (source.buffer is Buffer.PSUM or source.free > 1):
         return Engine.SCALAR
     return Engine.VECTOR
@@ -29,9 +44,12 @@ def default_tensor_scalar_engine(
     """Engine of a tensor_scalar that names none.
 
     Legacy: multiply and add run on Scalar, whichever side the scalar is on (published
-    profiles of silu and adamw), tiny tiles on Vector.
+    profiles of silu and adamw), tiny tiles on Vector. Only GpSimd has rsqrt (next to the Scalar
+    Engine's less exact one) and power, but it reaches no PSUM.
     """
-    if builder.legacy and operators in _SCALAR_ENGINE_FORMS and data.free > 1:
+    if data.buffer is Buffer.SBUF and not _GPSIMD_OPERATORS.isdisjoint(operators):
+        return Engine.GPSIMD
+    if builder.legacy and operators in SCALAR_ENGINE_FORMS and data.free > 1:
         return Engine.SCALAR
     return Engine.VECTOR
 
@@ -60,6 +78,9 @@ def emit_tensor_scalar(
             attrs[role] = value
     if op1 is not None:
         attrs |= {"op1": op1, "reverse1": bool(reverse1)}
+    for number, (op, operand) in enumerate(((op0, operand0), (op1, operand1))):
+        if operand is None and op is not None and op not in UNARY_OPERATORS:
+            raise LoweringError(f"operand{number} is missing: {op} needs one")
     chosen = engine or default_tensor_scalar_engine(builder, builder.types[data], operators)
     builder.emit("tensor_scalar", chosen, attrs, **operands)
 
@@ -81,6 +102,11 @@ def operand_or_number(builder: Builder, name: str) -> Any:
         return name
     value = builder.values.get(name)
     return None if value is None else checked_number(value)
+
+
+def reads_registers(builder: Builder, default: str) -> dict[str, Any]:
+    """The call's ``reduce_cmd``, which says what becomes of an engine's accumulators."""
+    return {"reduce_cmd": name_of(builder.values.get("reduce_cmd"), default)}
 
 
 def optional_tiles(builder: Builder, *names: str) -> dict[str, str]:

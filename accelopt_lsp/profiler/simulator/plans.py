@@ -14,7 +14,7 @@ from accelopt_lsp.nki.instructions import INSTRUCTIONS
 from accelopt_lsp.nki.lowering import RESULT, Issue, Lowered, LoweringError, lower, retarget
 from accelopt_lsp.nki.operands import Buffer, Number, OperandType, row_major_strides
 from accelopt_lsp.nki.targets import Target
-from accelopt_lsp.profiler.simulator.elements import ElementType, as_dtype
+from accelopt_lsp.profiler.simulator.elements import CARRIERS, ElementType, as_dtype
 from accelopt_lsp.profiler.simulator.errors import KernelRejected, UnsupportedByKernel
 from accelopt_lsp.profiler.simulator.numerics import (
     BINARY,
@@ -24,6 +24,7 @@ from accelopt_lsp.profiler.simulator.numerics import (
     UNARY,
     Numeric,
 )
+from accelopt_lsp.profiler.simulator.numerics.base import ACCUMULATORS
 from accelopt_lsp.profiler.simulator.tensors import BlockTensor, Tensor
 
 _NUMPY_NAMES = {
@@ -38,6 +39,8 @@ _NUMPY_NAMES = {
     "float_power": "power",
     "all": "logical_and",
     "any": "logical_or",
+    "bitwise_not": "invert",
+    "pow": "power",
 }
 """Names of functions that stand for an operator under another name."""
 
@@ -90,6 +93,7 @@ class Step:
         exact: it only moves values, between equal types.
         into_result: it writes the call's result.
         is_matmul: it is a matrix product.
+        accumulators: engine whose accumulators it uses, and its lanes; None for most.
     """
 
     issue: Issue
@@ -101,6 +105,7 @@ class Step:
     exact: bool
     into_result: bool
     is_matmul: bool
+    accumulators: tuple[str, slice] | None = None
 
 
 @define(slots=True, eq=False)
@@ -216,6 +221,9 @@ def _step(issue: Issue, lowered: Lowered, extra: Mapping[str, Any]) -> Step:
             reads.append((role, position))
     attrs = {k: _number(v) for k, v in issue.attrs}
     attrs["engine"] = str(issue.engine)
+    destination = next((slot for role, slot in issue.operands if role == "dst"), None)
+    if destination is not None:
+        attrs["dst"] = CARRIERS[lowered.types[destination].dtype.name]
     attrs.update(extra)
     exact = False
     if issue.op in ("dma_copy", "tensor_copy", "dma_transpose"):
@@ -231,7 +239,22 @@ def _step(issue: Issue, lowered: Lowered, extra: Mapping[str, Any]) -> Step:
         exact=exact,
         into_result=into_result,
         is_matmul=issue.op == "nc_matmul",
+        accumulators=_accumulators(issue, lowered),
     )
+
+
+def _accumulators(issue: Issue, lowered: Lowered) -> tuple[str, slice] | None:
+    """Accumulators that an instruction works on: those of the lanes that its data comes in by."""
+    engine = ACCUMULATORS.get(issue.op)
+    if engine is None or (issue.attr("reduce_cmd") is None and issue.attr("reduce_op") is None):
+        return None
+    spec = INSTRUCTIONS[issue.op]
+    data = next(
+        lowered.types[slot]
+        for role, slot in issue.operands
+        if (operand := spec.operand(role)) is not None and not operand.written
+    )
+    return engine, slice(data.start_partition, data.start_partition + data.partitions)
 
 
 def _number(value: Any) -> Any:
@@ -275,7 +298,9 @@ def build(entry: Entry, bound: Mapping[str, Any], target: Target, names: Mapping
 
 
 def _check_operator(api: str, role: str, name: Any) -> None:
-    if name is None or any(name in table for table in (BINARY, BITWISE, REDUCERS, UNARY)):
+    if name in (None, "average", "bypass"):
+        return
+    if any(name in table for table in (BINARY, BITWISE, REDUCERS, UNARY)):
         return
     raise UnsupportedByKernel(f"{api}: accelopt's simulator does not know {role}={name}")
 

@@ -11,6 +11,7 @@ import numpy as np
 from accelopt_lsp.profiler.simulator.elements import Array
 from accelopt_lsp.profiler.simulator.errors import KernelRejected
 from accelopt_lsp.profiler.simulator.memory import FRESH, FULL, PARTIAL
+from accelopt_lsp.profiler.simulator.numerics.base import REGISTERS, REMARKS
 from accelopt_lsp.profiler.simulator.plans import Step
 from accelopt_lsp.profiler.simulator.tensors import Tensor
 
@@ -35,20 +36,54 @@ def compute(
         where: positions that a mask leaves to be written.
     """
     inputs = {role: read(session, tensors[at], line, step) for role, at in step.reads}
+    if step.accumulators is not None:
+        _load_accumulators(session, step, inputs, line)
     values = step.numeric(inputs, step.attrs)
-    if step.issue.op == "activation" and "reduce_res" in values:
-        values["reduce_res"] = _reduce_registers(session, step, values["reduce_res"])
+    if step.accumulators is not None:
+        _keep_accumulators(session, step, values)
+    if REMARKS:
+        for remark in REMARKS:
+            session.notes.setdefault(f"line {line}: {remark}")
+        REMARKS.clear()
     for role, at in step.writes:
         write(tensors[at], values[role], step.exact, where, accumulates)
 
 
-def _reduce_registers(session: Session, step: Step, value: Array) -> Array:
-    """``reduce_cmd``: the Scalar Engine's accumulators live on between instructions."""
-    command = str(step.attrs.get("reduce_cmd", "idle")).rpartition(".")[2]
-    if command == "reduce" and session.registers is not None:
-        value = value + session.registers
-    session.registers = value
-    return value
+def _load_accumulators(session: Session, step: Step, inputs: dict[str, Array], line: int) -> None:
+    """Hand an instruction its lanes of the engine's accumulators, which live on between calls.
+
+    Raises:
+        KernelRejected: it builds on accumulators that nothing filled.
+    """
+    assert step.accumulators is not None
+    engine, lanes = step.accumulators
+    bank = session.accumulators.get(engine)
+    if bank is not None and not np.isnan(bank[lanes]).all():
+        inputs[REGISTERS] = bank[lanes]
+        return
+    command = step.attrs.get("reduce_cmd")
+    reads = command == "reduce" or (
+        command == "idle" and any(role == "reduce_res" for role, _ in step.writes)
+    )
+    if reads:
+        raise KernelRejected(
+            f"{step.issue.op}: reduce_cmd {command} reads accumulators of the {engine} engine that "
+            "no instruction filled; begin with reduce_cmd.reset_reduce",
+            "R099",
+            line,
+        )
+
+
+def _keep_accumulators(session: Session, step: Step, values: dict[str, Array]) -> None:
+    assert step.accumulators is not None
+    engine, lanes = step.accumulators
+    kept = values.pop(REGISTERS, None)
+    if kept is None:
+        return
+    bank = session.accumulators.get(engine)
+    if bank is None:
+        bank = session.accumulators[engine] = np.full((128, 1), np.nan, dtype=np.float32)
+    bank[lanes] = kept
 
 
 def read(session: Session, tensor: Tensor, line: int, step: Step) -> Array:

@@ -5,8 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
+
 from accelopt_lsp.profiler.simulator.elements import Array
-from accelopt_lsp.profiler.simulator.numerics.operators import operate
+from accelopt_lsp.profiler.simulator.numerics.operators import (
+    BINARY,
+    IDENTITIES,
+    as_float,
+    operate,
+    row_reduce,
+    stored,
+)
 
 Inputs = Mapping[str, Array]
 Attributes = Mapping[str, Any]
@@ -16,6 +25,24 @@ Numeric = Callable[[Inputs, Attributes], Results]
 
 NUMERICS: dict[str, Numeric] = {}
 """Instruction id to its function: operand arrays by role and attributes to result arrays."""
+
+REGISTERS = "registers"
+"""Role under which an instruction is given its engine's accumulators, ``[P, 1]`` in float32, and
+returns them."""
+
+ACCUMULATORS: dict[str, str] = {
+    "activation": "scalar",
+    "activate2": "scalar",
+    "exponential": "vector",
+    "range_select": "vector",
+    "select_reduce": "vector",
+    "tensor_scalar_reduce": "vector",
+    "tensor_scalar_cumulative": "vector",
+}
+"""Instructions that use accumulators, which all of one engine share (nisa.tensor_scalar_reduce)."""
+
+REMARKS: list[str] = []
+"""What an instruction has to say of its values; whoever runs it takes the remarks away."""
 
 
 def computes(instruction: str) -> Callable[[Numeric], Numeric]:
@@ -43,5 +70,38 @@ def operand_of(inputs: Inputs, attrs: Attributes, role: str, data: Array) -> Any
 
 
 def pair(op: str, a: Any, b: Any, reverse: bool, attrs: Attributes) -> Array:
+    """One operator, with its operands swapped if ``reverse``; exact on GpSimd's integers."""
     exact = attrs.get("engine") == "gpsimd"
     return operate(op, b, a, exact=exact) if reverse else operate(op, a, b, exact=exact)
+
+
+def finished(values: Array, attrs: Attributes) -> Array:
+    """A result as the destination's type keeps it, where it is bits or exact integers."""
+    return values if values.dtype == np.float32 else stored(values, attrs.get("dst"))
+
+
+def accumulate(inputs: Inputs, attrs: Attributes, op: str, values: Array) -> Results:
+    """What becomes of an engine's accumulators, and what is read out of them.
+
+    ``reduce_cmd`` says how: reset (to the identity), reduce (on top of what is there), both, load
+    (``reduce_init``) and reduce, or leave them alone (idle). Without one they are reset first.
+    """
+    command = attrs.get("reduce_cmd", "reset_reduce")
+    state = inputs.get(REGISTERS)
+    rows = values.shape[0]
+    if command == "idle":
+        after = state
+    elif command == "reset":
+        after = np.full((rows, 1), IDENTITIES[op], dtype=np.float32)
+    else:
+        after = as_float(row_reduce(op, values))
+        if command == "load_reduce":
+            state = operand_of(inputs, attrs, "reduce_init", after)
+        if command != "reset_reduce" and state is not None:
+            after = BINARY[op](as_float(state), after)
+    if after is None:
+        after = np.full((rows, 1), np.nan, dtype=np.float32)
+    return {
+        REGISTERS: after,
+        "reduce_res": -after if attrs.get("reduce_res_negate") else after,
+    }

@@ -2,23 +2,45 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from accelopt_lsp.profiler.simulator.elements import Array
 from accelopt_lsp.profiler.simulator.numerics.base import (
+    REMARKS,
     Attributes,
     Inputs,
     Results,
+    accumulate,
     computes,
+    finished,
     like,
     operand_of,
     pair,
 )
-from accelopt_lsp.profiler.simulator.numerics.functions import UNARY, reciprocal
-from accelopt_lsp.profiler.simulator.numerics.operators import (
-    UnknownOperator,
-    as_float,
-    row_reduce,
+from accelopt_lsp.profiler.simulator.numerics.functions import (
+    UNARY,
+    VALID_MAGNITUDES,
+    prelu,
+    reciprocal,
 )
+from accelopt_lsp.profiler.simulator.numerics.operators import UnknownOperator, as_float
+
+
+def _applied(name: str, value: Array) -> Array:
+    """An activation function of scaled and shifted data."""
+    function = UNARY.get(name)
+    if function is None:
+        raise UnknownOperator(f"unknown activation function {name!r}")
+    limit = VALID_MAGNITUDES.get(name)
+    if limit is not None and value.size and np.nanmax(np.abs(value)) > np.float32(limit):
+        REMARKS.append(
+            f"activation: inputs of {name} outside [-{limit:.4g}, {limit:.4g}], where the Scalar "
+            "Engine's results are invalid; the simulator goes on with the mathematical function"
+        )
+    with np.errstate(all="ignore"):
+        return function(value)
 
 
 @computes("activation")
@@ -30,33 +52,55 @@ def _activation(inputs: Inputs, attrs: Attributes) -> Results:
     bias = operand_of(inputs, attrs, "bias", data)
     if bias is not None and not (isinstance(bias, float | int) and bias == 0):
         value = value + as_float(bias)
-    name = attrs["op"]
-    function = UNARY.get(name)
-    if function is None:
-        raise UnknownOperator(f"unknown activation function {name!r}")
-    result = function(value)
-    results = {"dst": result}
-    if attrs.get("reduce_op") is not None:
-        results["reduce_res"] = row_reduce(attrs["reduce_op"], result)
-    return results
+    result = _applied(attrs["op"], value)
+    if attrs.get("reduce_op") is None:
+        return {"dst": result}
+    return {"dst": result, **accumulate(inputs, attrs, attrs["reduce_op"], result)}
+
+
+@computes("activate2")
+def _activate2(inputs: Inputs, attrs: Attributes) -> Results:
+    value = data = as_float(inputs["data"])
+    for number in "01":
+        op = attrs[f"op{number}"]
+        if op != "bypass":
+            operand = operand_of(inputs, attrs, f"imm{number}", data)
+            value = pair(op, value, operand, attrs.get(f"reverse{number}", False), {})
+    if attrs["op"] == "prelu":
+        slope = operand_of(inputs, attrs, "relu_param", data)
+        result = prelu(value, np.float32(0) if slope is None else as_float(slope))
+    else:
+        result = _applied(attrs["op"], value)
+    if attrs.get("reduce_op") is None:
+        return {"dst": result}
+    return {"dst": result, **accumulate(inputs, attrs, attrs["reduce_op"], result)}
+
+
+@computes("exponential")
+def _exponential(inputs: Inputs, attrs: Attributes) -> Results:
+    data = as_float(inputs["src"])
+    maximum = operand_of(inputs, attrs, "max_value", data)
+    with np.errstate(over="ignore"):
+        result = np.exp(data - as_float(0.0 if maximum is None else maximum))
+    return {"dst": result, **accumulate(inputs, attrs, "add", result)}
 
 
 @computes("tensor_tensor")
 def _tensor_tensor(inputs: Inputs, attrs: Attributes) -> Results:
     first = inputs["data1"]
     second = like(inputs["data2"], first)
-    return {"dst": pair(attrs["op"], first, second, False, attrs)}
+    return {"dst": finished(pair(attrs["op"], first, second, False, attrs), attrs)}
 
 
 @computes("tensor_scalar")
 def _tensor_scalar(inputs: Inputs, attrs: Attributes) -> Results:
     data = inputs["data"]
     first = operand_of(inputs, attrs, "operand0", data)
-    value = pair(attrs["op0"], data, first, attrs.get("reverse0", False), attrs)
+    value: Any = pair(attrs["op0"], data, first, attrs.get("reverse0", False), attrs)
     if attrs.get("op1") is not None:
         second = operand_of(inputs, attrs, "operand1", data)
         value = pair(attrs["op1"], value, second, attrs.get("reverse1", False), attrs)
-    return {"dst": value}
+    return {"dst": finished(value, attrs)}
 
 
 @computes("scalar_tensor_tensor")
@@ -69,8 +113,16 @@ def _scalar_tensor_tensor(inputs: Inputs, attrs: Attributes) -> Results:
 
 
 @computes("tensor_copy")
+def _tensor_copy(inputs: Inputs, attrs: Attributes) -> Results:
+    """Bits between equal types; other casts pass through float32 (nisa.tensor_copy)."""
+    src = inputs["src"]
+    if attrs.get("through") is None and src.dtype == attrs.get("dst", src.dtype):
+        return {"dst": src}
+    return {"dst": as_float(src)}
+
+
 @computes("dma_copy")
-def _copy(inputs: Inputs, attrs: Attributes) -> Results:
+def _dma_copy(inputs: Inputs, attrs: Attributes) -> Results:
     return {"dst": inputs["src"]}
 
 

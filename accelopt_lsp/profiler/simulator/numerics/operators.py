@@ -33,6 +33,8 @@ BINARY: dict[str, Callable[..., Array]] = {
     "minimum": np.minimum,
     "divide": np.divide,
     "power": np.power,
+    "abs_max": lambda a, b: np.maximum(np.abs(a), np.abs(b)),
+    "abs_min": lambda a, b: np.minimum(np.abs(a), np.abs(b)),
     "equal": _truth(np.equal),
     "not_equal": _truth(np.not_equal),
     "greater": _truth(np.greater),
@@ -45,28 +47,57 @@ BINARY: dict[str, Callable[..., Array]] = {
 }
 
 
+def _invert(a: Array, b: Array | None = None) -> Array:
+    value: Array = np.invert(a)
+    return value
+
+
 BITWISE: dict[str, Callable[..., Array]] = {
+    "invert": _invert,
     "bitwise_and": np.bitwise_and,
     "bitwise_or": np.bitwise_or,
     "bitwise_xor": np.bitwise_xor,
     "left_shift": np.left_shift,
     "right_shift": np.right_shift,
 }
+"""Operators on bit patterns, given as 32-bit unsigned integers: the right shift is logical."""
 
 
-REDUCERS: dict[str, np.ufunc] = {
-    "add": np.add,
-    "subtract": np.subtract,
-    "multiply": np.multiply,
-    "maximum": np.maximum,
-    "minimum": np.minimum,
-    "bitwise_and": np.bitwise_and,
-    "bitwise_or": np.bitwise_or,
-    "bitwise_xor": np.bitwise_xor,
-    "logical_and": np.logical_and,
-    "logical_or": np.logical_or,
-    "logical_xor": np.logical_xor,
+def _along(function: np.ufunc, prepare: Callable[[Array], Array] | None = None) -> Callable[..., Any]:
+    def reduce(values: Array, axis: Any) -> Array:
+        value: Array = function.reduce(values if prepare is None else prepare(values), axis=axis)
+        return value
+
+    return reduce
+
+
+REDUCERS: dict[str, Callable[..., Array]] = {
+    "add": _along(np.add),
+    "subtract": _along(np.subtract),
+    "multiply": _along(np.multiply),
+    "maximum": _along(np.maximum),
+    "minimum": _along(np.minimum),
+    "abs_max": _along(np.maximum, np.abs),
+    "abs_min": _along(np.minimum, np.abs),
+    "bitwise_and": _along(np.bitwise_and),
+    "bitwise_or": _along(np.bitwise_or),
+    "bitwise_xor": _along(np.bitwise_xor),
+    "logical_and": _along(np.logical_and),
+    "logical_or": _along(np.logical_or),
+    "logical_xor": _along(np.logical_xor),
 }
+"""Reductions by operator: (values, axis) to values."""
+
+IDENTITIES: dict[str, np.float32] = {
+    "add": np.float32(0),
+    "subtract": np.float32(0),
+    "multiply": np.float32(1),
+    "maximum": np.float32(-np.inf),
+    "minimum": np.float32(np.inf),
+    "abs_max": np.float32(0),
+    "abs_min": np.float32(np.inf),
+}
+"""What accumulators hold after a reset (nisa.tensor_scalar_reduce)."""
 
 
 class UnknownOperator(ValueError):
@@ -79,15 +110,40 @@ def as_float(values: Any) -> Any:
     return np.float32(values)
 
 
+_UNSIGNED = {1: np.dtype(np.uint8), 2: np.dtype(np.uint16), 4: np.dtype(np.uint32)}
+
+
+def bits_of(values: Any) -> Any:
+    """Bit patterns of integers, widened with zeros to 32 bits; of float32 as stored."""
+    if isinstance(values, np.ndarray):
+        same: Any = np.ascontiguousarray(values).view(_UNSIGNED[values.dtype.itemsize])
+        return same if same.dtype == np.uint32 else same.astype(np.uint32)
+    return np.uint32(int(values) & 0xFFFFFFFF)
+
+
+def stored(values: Array, destination: np.dtype[Any] | None) -> Array:
+    """Bits or exact integers as what the destination's type keeps of them.
+
+    Args:
+        values: bit patterns (uint32), or exact integers (int64); others are left as they are.
+        destination: carrier type of the destination.
+    """
+    if destination is None or destination.kind not in "iu":
+        return values
+    if values.dtype == np.uint32 or (values.dtype == np.int64 and destination.itemsize == 4):
+        return values.astype(_UNSIGNED[destination.itemsize]).view(destination)
+    return values
+
+
 def operate(name: str, a: Any, b: Any, *, exact: bool = False) -> Array:
-    """``a name b``, in float32; bitwise operators and ``exact`` ones on integers.
+    """``a name b``, in float32; bitwise operators on bits and ``exact`` ones on integers.
 
     Raises:
         UnknownOperator: no such operator.
     """
     bitwise = BITWISE.get(name)
     if bitwise is not None:
-        return bitwise(np.asarray(a).astype(np.int64), np.asarray(b).astype(np.int64))
+        return bitwise(bits_of(a), None if b is None else bits_of(b))
     function = BINARY.get(name)
     if function is None:
         unary = UNARY.get(name)
@@ -96,7 +152,8 @@ def operate(name: str, a: Any, b: Any, *, exact: bool = False) -> Array:
         return unary(as_float(a))
     if exact and integral(a) and integral(b):
         return function(np.asarray(a).astype(np.int64), np.asarray(b).astype(np.int64))
-    return function(as_float(a), as_float(b))
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        return function(as_float(a), as_float(b))
 
 
 def integral(values: Any) -> bool:
@@ -106,12 +163,12 @@ def integral(values: Any) -> bool:
 
 
 def row_reduce(op: str, values: Array) -> Array:
+    """Reduce all but the first axis; the result has shape ``[P, 1]``."""
     rows = values.reshape(values.shape[0], -1)
-    value: Array = reducer(op).reduce(rows, axis=1)
-    return value.reshape(-1, 1)
+    return reducer(op)(rows, axis=1).reshape(-1, 1)
 
 
-def reducer(op: str) -> np.ufunc:
+def reducer(op: str) -> Callable[..., Array]:
     found = REDUCERS.get(op)
     if found is None:
         raise UnknownOperator(f"unknown reduction {op!r}")
