@@ -61,6 +61,10 @@ def language_call(
         return m.program[axis] if isinstance(axis, int) and 0 <= axis < len(m.program) else 0
     if api.name in ("nl.num_programs", "nl.program_ndim"):
         return _programs(m, api, bound)
+    if api.name == "nisa.get_nc_version":
+        return m.target.generation
+    if api.name == "nisa.get_nc_sub_version":
+        return 0
     if api.name == "nl.loop_reduce":
         return _loop_reduce(m, node, bound)
     return Unknown(f"{api.name} is not analyzed")

@@ -47,6 +47,8 @@ OPERATOR_NAMES: Mapping[str, str] = {
     "sub": "subtract",
     "true_divide": "divide",
     "absolute": "abs",
+    "bitwise_not": "invert",
+    "pow": "power",
 }
 _GRID_AXES = ("p", "x", "y", "z", "w")
 
@@ -89,6 +91,8 @@ def resolve(m: Machine, path: str) -> Value:
                 return special
     if path in _NUMBERS:
         return _NUMBERS[path]
+    if path.startswith("nisa.nc_version.gen") and path[-1].isdigit():
+        return int(path[-1])
     return Ref(path)
 
 

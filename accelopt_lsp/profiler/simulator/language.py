@@ -256,6 +256,7 @@ class PerformanceMode(StrEnum):
     """``nisa.matmul_perf_mode``."""
 
     none = "none"
+    double_row = "double_row"
 
 
 class CoreVersion(IntEnum):
@@ -270,6 +271,12 @@ def get_nc_version() -> CoreVersion:
     return CoreVersion(sessions.active().target.generation)
 
 
+def get_nc_sub_version() -> int:
+    """Revision of the silicon: the first, since targets describe no other."""
+    sessions.active()
+    return 0
+
+
 def isa_names(dialect: Dialect) -> dict[str, Any]:
     """Everything that ``nki.isa`` holds in a dialect."""
     names: dict[str, Any] = dict(api_functions("nisa", dialect))
@@ -282,6 +289,8 @@ def isa_names(dialect: Dialect) -> dict[str, Any]:
         nc_version=CoreVersion,
         get_nc_version=get_nc_version,
     )
+    if dialect is Dialect.CURRENT:
+        names["get_nc_sub_version"] = get_nc_sub_version
     for engine in EngineName:
         names[f"{engine.value}_engine"] = engine
     return names

@@ -76,6 +76,7 @@ def api_functions(prefix: str, dialect: Dialect) -> dict[str, Callable[..., Any]
 def operator_functions(known: dict[str, Any]) -> dict[str, Callable[..., Any]]:
     """Operators that exist only as the ``op`` of an instruction (``nl.bitwise_and``)."""
     names = ACTIVATION_FUNCTIONS | BINARY_OPERATORS | UNARY_OPERATORS | REDUCTION_OPERATORS
+    names |= {"average", "bypass"}
     found = {}
     for name in sorted(names - known.keys()):
         function = _operator_only(name)
@@ -97,7 +98,7 @@ def _operator_only(name: str) -> Callable[..., Any]:
 for _name in (
     "add subtract multiply maximum minimum divide power equal not_equal greater greater_equal "
     "less less_equal logical_and logical_or logical_xor bitwise_and bitwise_or bitwise_xor "
-    "left_shift right_shift exp log sqrt tanh sin arctan sign square abs reciprocal max min sum "
-    "prod"
+    "left_shift right_shift invert logical_not exp log sqrt tanh sin arctan sign square abs "
+    "reciprocal max min sum prod"
 ).split():
     OPERATOR_NAMES.setdefault(getattr(np, _name), _name)

@@ -33,8 +33,9 @@ BINARY: dict[str, Callable[..., Array]] = {
     "minimum": np.minimum,
     "divide": np.divide,
     "power": np.power,
-    "abs_max": lambda a, b: np.maximum(np.abs(a), np.abs(b)),
-    "abs_min": lambda a, b: np.minimum(np.abs(a), np.abs(b)),
+    # The signed operand itself; the second one where both are equal (nl.abs_max).
+    "abs_max": lambda a, b: np.where(np.abs(a) > np.abs(b), a, b),
+    "abs_min": lambda a, b: np.where(np.abs(a) < np.abs(b), a, b),
     "equal": _truth(np.equal),
     "not_equal": _truth(np.not_equal),
     "greater": _truth(np.greater),
@@ -63,9 +64,24 @@ BITWISE: dict[str, Callable[..., Array]] = {
 """Operators on bit patterns, given as 32-bit unsigned integers: the right shift is logical."""
 
 
-def _along(function: np.ufunc, prepare: Callable[[Array], Array] | None = None) -> Callable[..., Any]:
+def _along(function: np.ufunc) -> Callable[..., Array]:
     def reduce(values: Array, axis: Any) -> Array:
-        value: Array = function.reduce(values if prepare is None else prepare(values), axis=axis)
+        value: Array = function.reduce(values, axis=axis)
+        return value
+
+    return reduce
+
+
+def _by_magnitude(choose: Callable[..., Any]) -> Callable[..., Array]:
+    """The signed element whose magnitude is chosen; the last of equal ones."""
+
+    def reduce(values: Array, axis: Any) -> Array:
+        axes = axis if isinstance(axis, tuple) else (axis,)
+        kept = [i for i in range(values.ndim) if i not in axes]
+        ordered = values.transpose(*kept, *axes)
+        flat = ordered.reshape(*(values.shape[i] for i in kept), -1)[..., ::-1]
+        at = choose(np.abs(flat), axis=-1)
+        value: Array = np.take_along_axis(flat, at[..., None], axis=-1)[..., 0]
         return value
 
     return reduce
@@ -77,8 +93,8 @@ REDUCERS: dict[str, Callable[..., Array]] = {
     "multiply": _along(np.multiply),
     "maximum": _along(np.maximum),
     "minimum": _along(np.minimum),
-    "abs_max": _along(np.maximum, np.abs),
-    "abs_min": _along(np.minimum, np.abs),
+    "abs_max": _by_magnitude(np.argmax),
+    "abs_min": _by_magnitude(np.argmin),
     "bitwise_and": _along(np.bitwise_and),
     "bitwise_or": _along(np.bitwise_or),
     "bitwise_xor": _along(np.bitwise_xor),
