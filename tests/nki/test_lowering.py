@@ -17,6 +17,7 @@ from accelopt_lsp.nki.lowering import RESULT, LoweringError, has_lowering, lower
 from accelopt_lsp.nki.operands import Engine
 from accelopt_lsp.nki.targets import get_target
 from tests.nki.calls import CURRENT, LEGACY, call, codes, summary, t
+from tests.nki.language_calls import LANGUAGE
 
 F32, BF16 = get_dtype("f32"), get_dtype("bf16")
 TILE = "f32[128,512]"
@@ -108,6 +109,7 @@ CALLS: list[tuple[Any, ...]] = [
     (LEGACY, "nl.softmax", [TILE, 1], {}, ["tensor_reduce@vector", "activation@scalar", "reciprocal@vector", "tensor_scalar@scalar"], TILE),
     (LEGACY, "nl.rms_norm", [TILE, "f32[128,512]", 1, 512], {}, ["activation@scalar", "tensor_scalar@vector", "activation@scalar", "tensor_scalar@scalar", "tensor_tensor@vector"], TILE),
 ]  # fmt: skip
+CALLS += LANGUAGE
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,512 @@
+# ruff: noqa: E501 - one row of a table stays on one line
+"""Every function and operator of ``nki.language`` against NumPy, in both dialects."""
+
+from __future__ import annotations
+
+from math import erf as scalar_erf
+from math import pi
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from accelopt_lsp.nki.dialects import Dialect
+from accelopt_lsp.profiler.simulator.errors import KernelRejected
+
+LEGACY, CURRENT = Dialect.LEGACY, Dialect.CURRENT
+BOTH = (LEGACY, CURRENT)
+KERNEL = """import {package} as nki
+import {package}.isa as nisa
+import {package}.language as nl
+import numpy as np
+
+
+@nki.jit
+def kernel({parameters}):
+{loads}
+    result = {expression}
+    out = nl.ndarray(result.shape, dtype=result.dtype, buffer=nl.shared_hbm)
+    nl.store(out, {stored})
+    return out
+"""
+ROWS, COLUMNS = 128, 96
+_random = np.random.default_rng(7)
+
+
+def _normal(*shape: int) -> Any:
+    return _random.standard_normal(shape, dtype=np.float32)
+
+
+def _integers(low: int, high: int, dtype: Any, *shape: int) -> Any:
+    return _random.integers(low, high, shape).astype(dtype)
+
+
+INPUTS: dict[str, Any] = {
+    "a": _normal(ROWS, COLUMNS),
+    "b": _normal(ROWS, COLUMNS),
+    "far": _normal(ROWS, COLUMNS) * 300,
+    "positive": np.abs(_normal(ROWS, COLUMNS)) + 0.1,
+    "column": _normal(ROWS, 1),
+    "row": _normal(1, COLUMNS),
+    "cube": _normal(ROWS, 4, 24),
+    "half": _normal(ROWS, COLUMNS).astype(np.float16),
+    "brain": _normal(ROWS, COLUMNS).astype(ml_dtypes.bfloat16),
+    "i": _integers(-1000, 1000, np.int32, ROWS, COLUMNS),
+    "j": _integers(1, 20, np.int32, ROWS, COLUMNS),
+    "byte": _integers(0, 256, np.uint8, ROWS, COLUMNS),
+    "small": _integers(-100, 100, np.int8, ROWS, COLUMNS),
+    "flag": _integers(0, 2, np.float32, ROWS, COLUMNS),
+    "other": _integers(0, 2, np.float32, ROWS, COLUMNS),
+    "k": _normal(64, ROWS),
+    "weights": _normal(ROWS, 200),
+    "square": _normal(ROWS, ROWS),
+    "tiny": _normal(16, 24),
+    "where": _integers(0, COLUMNS, np.uint32, ROWS, 10),
+    "sparse": np.where(_normal(ROWS, COLUMNS) > -2.2, 1, 0).astype(np.float32),
+}
+
+
+def _sigmoid(x: Any) -> Any:
+    return 1 / (1 + np.exp(-x))
+
+
+def _erf(x: Any) -> Any:
+    return np.vectorize(scalar_erf)(x)
+
+
+def _phi(x: Any) -> Any:
+    return np.exp(-x * x / 2) / np.sqrt(2 * pi)
+
+
+def _softmax(x: Any, axis: Any) -> Any:
+    e = np.exp(x - x.max(axis=axis, keepdims=True))
+    return e / e.sum(axis=axis, keepdims=True)
+
+
+def _softplus(x: Any) -> Any:
+    return np.log1p(np.exp(x))
+
+
+def _gelu_sigmoid_dx(x: Any) -> Any:
+    s = _sigmoid(1.702 * x)
+    return s + 1.702 * x * s * (1 - s)
+
+
+def _rms(x: Any, axis: Any) -> Any:
+    return x / np.sqrt((x * x).mean(axis=axis, keepdims=True) + 1e-6)
+
+
+# (expression, dialects, inputs, reference)
+CASES: list[tuple[str, tuple[Dialect, ...], str, Any]] = [
+    ("nl.exp(a)", BOTH, "a", np.exp),
+    ("nl.log(positive)", BOTH, "positive", np.log),
+    ("nl.sqrt(positive)", BOTH, "positive", np.sqrt),
+    ("nl.rsqrt(positive)", BOTH, "positive", lambda x: 1 / np.sqrt(x)),
+    ("nl.reciprocal(positive)", BOTH, "positive", lambda x: 1 / x),
+    ("nl.tanh(a)", BOTH, "a", np.tanh),
+    ("nl.sigmoid(a)", BOTH, "a", _sigmoid),
+    ("nl.relu(a)", BOTH, "a", lambda x: np.maximum(x, 0)),
+    ("nl.gelu(a)", BOTH, "a", lambda x: x * (1 + _erf(x / np.sqrt(2))) / 2),
+    ("nl.gelu_dx(a)", BOTH, "a", lambda x: (1 + _erf(x / np.sqrt(2))) / 2 + x * _phi(x)),
+    ("nl.gelu_apprx_tanh(a)", BOTH, "a", lambda x: x / 2 * (1 + np.tanh(np.sqrt(2 / pi) * (x + 0.044715 * x**3)))),
+    ("nl.gelu_apprx_sigmoid(a)", BOTH, "a", lambda x: x * _sigmoid(1.702 * x)),
+    ("nl.gelu_apprx_sigmoid_dx(a)", (CURRENT,), "a", _gelu_sigmoid_dx),
+    ("nl.silu(a)", BOTH, "a", lambda x: x * _sigmoid(x)),
+    ("nl.silu_dx(a)", BOTH, "a", lambda x: _sigmoid(x) * (1 + x * (1 - _sigmoid(x)))),
+    ("nl.softplus(a)", BOTH, "a", _softplus),
+    ("nl.mish(a)", BOTH, "a", lambda x: x * np.tanh(_softplus(x))),
+    ("nl.erf(a)", BOTH, "a", _erf),
+    ("nl.erf_dx(a)", BOTH, "a", lambda x: 2 / np.sqrt(pi) * np.exp(-x * x)),
+    ("nl.arctan(a)", BOTH, "a", np.arctan),
+    ("nl.sign(a)", BOTH, "a", np.sign),
+    ("nl.square(a)", BOTH, "a", np.square),
+    ("nl.abs(a)", BOTH, "a", np.abs),
+    ("abs(a)", BOTH, "a", np.abs),
+    ("nl.negative(a)", BOTH, "a", np.negative),
+    ("-a", BOTH, "a", np.negative),
+    # beyond the range of the Scalar Engine's sine
+    ("nl.sin(far)", BOTH, "far", lambda x: np.sin(x.astype(np.float64))),
+    ("nl.cos(far)", BOTH, "far", lambda x: np.cos(x.astype(np.float64))),
+    ("nl.tan(nl.multiply(a, 0.3))", BOTH, "a", lambda x: np.tan(x * np.float32(0.3))),
+    ("nl.ceil(far)", BOTH, "far", np.ceil),
+    ("nl.floor(far)", BOTH, "far", np.floor),
+    ("nl.trunc(far)", BOTH, "far", np.trunc),
+    ("nl.floor(nl.multiply(far, 1e9))", BOTH, "far", lambda x: np.floor(x * np.float32(1e9))),
+    ("nl.floor(i)", BOTH, "i", lambda x: x),
+    # two tiles
+    ("nl.add(a, b)", BOTH, "a b", np.add),
+    ("nl.subtract(a, b)", BOTH, "a b", np.subtract),
+    ("nl.multiply(a, b)", BOTH, "a b", np.multiply),
+    ("nl.maximum(a, b)", BOTH, "a b", np.maximum),
+    ("nl.minimum(a, b)", BOTH, "a b", np.minimum),
+    ("nl.divide(a, positive)", BOTH, "a positive", np.divide),
+    ("nl.power(positive, b)", BOTH, "positive b", np.power),
+    ("nl.mod(far, b)", BOTH, "far b", np.mod),
+    ("nl.fmod(far, b)", BOTH, "far b", np.fmod),
+    ("nl.mod(i, j)", BOTH, "i j", np.mod),
+    ("nl.mod(i, 7)", BOTH, "i", lambda x: np.mod(x, 7)),
+    ("nl.fmod(100.0, positive)", BOTH, "positive", lambda x: np.fmod(np.float32(100), x)),
+    ("a % 3.0", BOTH, "a", lambda x: np.mod(x, np.float32(3))),
+    ("nl.abs_max(a, b)", (CURRENT,), "a b", lambda x, y: np.where(np.abs(x) > np.abs(y), x, y)),
+    ("nl.abs_min(a, b)", (CURRENT,), "a b", lambda x, y: np.where(np.abs(x) < np.abs(y), x, y)),
+    # a tile and a number, a tile and a column
+    ("nl.add(a, 1.5)", BOTH, "a", lambda x: x + np.float32(1.5)),
+    ("nl.subtract(1.5, a)", BOTH, "a", lambda x: np.float32(1.5) - x),
+    ("nl.subtract(a, column)", BOTH, "a column", np.subtract),
+    ("nl.subtract(column, a)", BOTH, "column a", np.subtract),
+    ("nl.divide(2.0, positive)", BOTH, "positive", lambda x: 2 / x),
+    ("nl.divide(a, 3.0)", BOTH, "a", lambda x: x / 3),
+    ("nl.divide(column, positive)", BOTH, "column positive", np.divide),
+    ("nl.power(positive, 1.5)", BOTH, "positive", lambda x: x**1.5),
+    ("a + b", BOTH, "a b", np.add),
+    ("a - b", BOTH, "a b", np.subtract),
+    ("2.0 * a", BOTH, "a", lambda x: 2 * x),
+    ("1.0 / positive", BOTH, "positive", lambda x: 1 / x),
+    ("positive ** 2.0", BOTH, "positive", np.square),
+    ("a * column", BOTH, "a column", np.multiply),
+    # nl.* broadcasts partitions in the legacy dialect
+    ("nl.multiply(a, row)", (LEGACY,), "a row", np.multiply),
+    ("nl.add(column, row)", (LEGACY,), "column row", np.add),
+    ("nl.divide(row, positive)", (LEGACY,), "row positive", np.divide),
+    # types: legacy promotes, and a plain number counts as int32 or float32
+    ("nl.add(half, brain)", (LEGACY,), "half brain", lambda x, y: x.astype(np.float32) + y.astype(np.float32)),
+    ("nl.add(half, 1.2)", (LEGACY,), "half", lambda x: x.astype(np.float32) + np.float32(1.2)),
+    ("nl.add(half, np.float16(2))", (LEGACY,), "half", lambda x: x + np.float16(2)),
+    ("nl.add(half, 2)", (LEGACY,), "half", lambda x: x + np.float16(2)),
+    ("nl.add(small, 2)", (LEGACY,), "small", lambda x: x.astype(np.int32) + 2),
+    ("nl.multiply(i, 0.5)", (LEGACY,), "i", lambda x: x.astype(np.float32) * np.float32(0.5)),
+    ("nl.add(small, byte)", (LEGACY,), "small byte", lambda x, y: x.astype(np.int16) + y),
+    ("nl.add(half, 1.0)", (CURRENT,), "half", lambda x: x + np.float16(1)),
+    ("nl.add(a, b, dtype=nl.float16)", BOTH, "a b", lambda x, y: (x + y).astype(np.float16)),
+    ("nl.exp(a, dtype=nl.bfloat16)", BOTH, "a", lambda x: np.exp(x).astype(ml_dtypes.bfloat16)),
+    # comparisons and logic
+    ("nl.equal(i, j)", (LEGACY,), "i j", np.equal),
+    ("nl.not_equal(i, j)", (LEGACY,), "i j", np.not_equal),
+    ("nl.less(a, b)", (LEGACY,), "a b", np.less),
+    ("nl.less_equal(a, 0.0)", (LEGACY,), "a", lambda x: x <= 0),
+    ("nl.greater(a, column)", (LEGACY,), "a column", np.greater),
+    ("a > b", (LEGACY,), "a b", np.greater),
+    ("nl.greater_equal(a, b, dtype=nl.float32)", (LEGACY,), "a b", lambda x, y: (x >= y).astype(np.float32)),
+    ("nl.equal(flag, other)", (CURRENT,), "flag other", lambda x, y: (x == y).astype(np.float32)),
+    ("nl.less(a, b, dtype=nl.uint8)", (CURRENT,), "a b", lambda x, y: (x < y).astype(np.uint8)),
+    ("nl.logical_and(flag, other)", (LEGACY,), "flag other", np.logical_and),
+    ("nl.logical_or(flag, other)", (LEGACY,), "flag other", np.logical_or),
+    ("nl.logical_xor(flag, other)", (LEGACY,), "flag other", np.logical_xor),
+    ("nl.logical_and(flag, other)", (CURRENT,), "flag other", lambda x, y: x * y),
+    ("nl.logical_not(flag)", (LEGACY,), "flag", np.logical_not),
+    ("nl.logical_not(a)", (LEGACY,), "a", np.logical_not),
+    ("nl.logical_not(flag)", (CURRENT,), "flag", lambda x: 1 - x),
+    # bits
+    ("nl.bitwise_and(i, j)", BOTH, "i j", np.bitwise_and),
+    ("nl.bitwise_or(i, j)", BOTH, "i j", np.bitwise_or),
+    ("nl.bitwise_xor(i, j)", BOTH, "i j", np.bitwise_xor),
+    ("i & 12", BOTH, "i", lambda x: x & 12),
+    ("i | j", BOTH, "i j", np.bitwise_or),
+    ("i ^ j", BOTH, "i j", np.bitwise_xor),
+    ("~i", BOTH, "i", np.invert),
+    ("nl.invert(byte)", BOTH, "byte", np.invert),
+    ("nl.invert(small)", BOTH, "small", np.invert),
+    ("nl.left_shift(j, 3)", BOTH, "j", lambda x: x << 3),
+    ("j << 2", BOTH, "j", lambda x: x << 2),
+    ("nl.right_shift(j, 1)", BOTH, "j", lambda x: x >> 1),
+    ("j >> 2", BOTH, "j", lambda x: x >> 2),
+    # selection
+    # reductions
+    ("nl.sum(a, axis=1)", BOTH, "a", lambda x: x.sum(1, keepdims=True)),
+    ("nl.sum(a, axis=[1], keepdims=True)", BOTH, "a", lambda x: x.sum(1, keepdims=True)),
+    ("nl.sum(cube, axis=(1, 2), keepdims=True)", BOTH, "cube", lambda x: x.sum((1, 2), keepdims=True)),
+    ("nl.sum(cube, axis=[2])", BOTH, "cube", lambda x: x.sum(2)),
+    ("nl.sum(cube, axis=1)", (LEGACY,), "cube", lambda x: x.sum(1)),
+    ("nl.max(a, axis=1)", BOTH, "a", lambda x: x.max(1, keepdims=True)),
+    ("nl.min(a, axis=1, dtype=nl.float16)", BOTH, "a", lambda x: x.min(1, keepdims=True).astype(np.float16)),
+    ("nl.prod(a, axis=1)", BOTH, "a", lambda x: x.prod(1, keepdims=True)),
+    ("nl.mean(cube, axis=2)", BOTH, "cube", lambda x: x.mean(2)),
+    ("nl.mean(a, axis=-1)", BOTH, "a", lambda x: x.mean(1, keepdims=True)),
+    ("nl.var(a, axis=1)", BOTH, "a", lambda x: x.var(1, keepdims=True)),
+    ("nl.var(cube, axis=[2])", (LEGACY,), "cube", lambda x: x.var(2)),
+    ("nl.var(cube, axis=2)", (CURRENT,), "cube", lambda x: x.var(2, keepdims=True)),
+    ("nl.all(sparse, axis=1)", (LEGACY,), "sparse", lambda x: x.all(1, keepdims=True)),
+    ("nl.all(sparse, axis=1)", (CURRENT,), "sparse", lambda x: x.all(1, keepdims=True).astype(np.float32)),
+    ("nl.softmax(a, axis=1)", BOTH, "a", lambda x: _softmax(x, 1)),
+    ("nl.softmax(cube, axis=2)", BOTH, "cube", lambda x: _softmax(x, 2)),
+    ("nl.softmax(cube, axis=(1, 2))", BOTH, "cube", lambda x: _softmax(x, (1, 2))),
+    ("nl.softmax(a, axis=1, compute_dtype=nl.bfloat16)", (LEGACY,), "a", lambda x: _softmax(x, 1).astype(ml_dtypes.bfloat16)),
+    ("nl.rms_norm(a, b, axis=1, n=96)", BOTH, "a b", lambda x, w: _rms(x, 1) * w),
+    ("nl.rms_norm(a, row, 1, 96)", BOTH, "a row", lambda x, w: _rms(x, 1) * w),
+    ("nl.rms_norm(cube, cube, axis=2, n=24)", BOTH, "cube", lambda x: _rms(x, 2) * x),
+    # products
+    ("nl.matmul(square, weights)", BOTH, "square weights", np.matmul),
+    ("nl.matmul(k, weights)", BOTH, "k weights", np.matmul),
+    ("nl.matmul(square, weights, transpose_x=True)", BOTH, "square weights", lambda x, y: x.T @ y),
+    ("nl.transpose(square)", BOTH, "square", np.transpose),
+    ("nl.transpose(tiny)", BOTH, "tiny", np.transpose),
+    ("nl.transpose(nl.matmul(k, weights[:, 0:100]))", (LEGACY,), "k weights", lambda x, y: (x @ y[:, :100]).T),
+    ("nl.add(nl.matmul(k, weights), nl.matmul(k, weights))", (LEGACY,), "k weights", lambda x, y: 2 * (x @ y)),
+    # movement
+    ("nl.copy(a, dtype=nl.bfloat16)", BOTH, "a", lambda x: x.astype(ml_dtypes.bfloat16)),
+    ("nl.broadcast_to(row, shape=(128, 96))", BOTH, "row", lambda x: np.repeat(x, 128, 0)),
+    ("nl.broadcast_to(column, shape=(128, 96))", BOTH, "column", lambda x: np.repeat(x, 96, 1)),
+    ("nl.broadcast_to(row, (128, 96), dtype=nl.bfloat16)", (CURRENT,), "row", lambda x: np.repeat(x, 128, 0).astype(ml_dtypes.bfloat16)),
+    ("nl.broadcast_to(nl.copy(row[0:1, 0:1]), shape=(128, 96))", BOTH, "row", lambda x: np.full((128, 96), x[0, 0])),
+    ("row.broadcast_to((128, 96))", (LEGACY,), "row", lambda x: np.repeat(x, 128, 0)),
+    ("nl.copy(nl.expand_dims(a, 2))", BOTH, "a", lambda x: x[:, :, None]),
+    # constants
+    ("nl.ones((128, 8), dtype=nl.float32)", BOTH, "", lambda: np.ones((128, 8), np.float32)),
+    ("nl.full((128, 8), 3.5, dtype=nl.float16)", BOTH, "", lambda: np.full((128, 8), 3.5, np.float16)),
+    ("nl.zeros_like(a)", BOTH, "a", np.zeros_like),
+    ("nl.zeros((128, 8), nl.int32, lazy_initialization=True)", (LEGACY,), "", lambda: np.zeros((128, 8), np.int32)),
+    ("nl.load(nl.shared_constant(np.arange(256).reshape(128, 2), dtype=nl.int32))", (LEGACY,), "", lambda: np.arange(256, dtype=np.int32).reshape(128, 2)),
+    ("nl.load(nl.shared_constant(np.ones((4, 2), np.float32)))", (CURRENT,), "", lambda: np.ones((4, 2), np.float32)),
+    ("nl.load(nl.shared_identity_matrix(64, dtype=nl.bfloat16))", (LEGACY,), "", lambda: np.identity(64).astype(ml_dtypes.bfloat16)),
+    ("nl.shared_identity_matrix(64)", (CURRENT,), "", lambda: np.identity(64, np.uint8)),
+    ("nl.full((128, 4), nl.finfo(nl.float16).max, dtype=nl.float32)", (LEGACY,), "", lambda: np.full((128, 4), 65504, np.float32)),
+    ("nl.full((128, 4), nl.static_cast(2.7, nl.int32), dtype=nl.float32)", (LEGACY,), "", lambda: np.full((128, 4), 2, np.float32)),
+    ("nl.full((128, 4), nl.fp32.min, dtype=nl.float32)", (LEGACY,), "", lambda: np.full((128, 4), np.finfo(np.float32).min)),
+]  # fmt: skip
+
+
+def source(dialect: Dialect, expression: str, inputs: str) -> str:
+    names = inputs.split()
+    legacy = dialect is LEGACY
+    loads = "\n".join(f"    {n} = nl.load({n}_in)" for n in names) or "    pass"
+    stored = "result" if legacy else "nl.copy(result) if nl.is_psum(result.buffer) else result"
+    return KERNEL.format(
+        package=dialect.package,
+        parameters=", ".join(f"{n}_in" for n in names),
+        loads=loads,
+        expression=expression,
+        stored=stored,
+    )
+
+
+def _cases() -> list[Any]:
+    return [
+        pytest.param(dialect, expression, inputs, reference, id=f"{dialect}-{expression}")
+        for expression, dialects, inputs, reference in CASES
+        for dialect in dialects
+    ]
+
+
+@pytest.mark.parametrize(("dialect", "expression", "inputs", "reference"), _cases())
+def test_function(run_text, dialect, expression, inputs, reference):
+    target = "trn1" if dialect is LEGACY else "trn3" if "abs_m" in expression else "trn2"
+    arrays = [INPUTS[n] for n in inputs.split()]
+    outcome = run_text(source(dialect, expression, inputs), *arrays, target=target)
+    result = outcome.as_returned()
+    expected = np.asarray(reference(*arrays))
+    assert result.shape == expected.shape
+    if expected.dtype != np.float64:
+        assert result.dtype == expected.dtype
+    exact = result.dtype.kind in "iub"
+    np.testing.assert_allclose(
+        result.astype(np.float64),
+        expected.astype(np.float64),
+        rtol=0
+        if exact
+        else 1e-2
+        if result.dtype == ml_dtypes.bfloat16
+        else 2e-3
+        if result.dtype == np.float16
+        else 1e-4,
+        atol=0 if exact else 2e-5,
+    )
+
+
+@pytest.mark.parametrize("dialect", BOTH)
+def test_transposing_load(run_text, dialect):
+    text = source(dialect, "nl.load_transpose2d(k_in)", "k").replace("    k = nl.load(k_in)\n", "")
+    target = "trn1" if dialect is LEGACY else "trn2"
+    result = run_text(text, INPUTS["k"], target=target).as_returned()
+    np.testing.assert_array_equal(result, INPUTS["k"].T)
+
+
+LOOPS = """import neuronxcc.nki as nki
+import neuronxcc.nki.language as nl
+import numpy as np
+
+
+@nki.jit
+def kernel(x):
+    outer, middle, inner, rows, columns = x.shape
+    out = nl.ndarray((middle, nl.par_dim(rows), columns), dtype=x.dtype, buffer=nl.shared_hbm)
+    kept = nl.ndarray((middle, nl.par_dim(rows), columns), dtype=x.dtype, buffer=nl.sbuf)
+    for repeat in {outermost}:
+        for i in {outer}:
+            tiles = []
+            for m in {middle}:
+                for j in {inner}:
+                    tile = nl.load(x[i, m, j])
+                    {reduce}
+                {after}
+        for m in range(middle):
+            nl.store(out[m], {stored})
+    return out
+"""
+
+
+@pytest.mark.parametrize("outermost", ["range(1)", "range(2)", "nl.affine_range(2)"])
+@pytest.mark.parametrize("middle", ["range(3)", "nl.affine_range(3)", "[0, 1, 2]"])
+@pytest.mark.parametrize("inner", ["range(2)", "nl.affine_range(2)"])
+@pytest.mark.parametrize("place", ["variable", "tile"])
+def test_loop_reduce(run_text, outermost, middle, inner, place):
+    """One running value for each iteration of the loops that the call does not name."""
+    variable = place == "variable"
+    call = "nl.loop_reduce(tile, op=np.add, loop_indices=[i, j], dtype=nl.float32)"
+    text = LOOPS.format(
+        outermost=outermost,
+        outer="nl.affine_range(2)",
+        middle=middle,
+        inner=inner,
+        reduce=f"running = {call}" if variable else f"kept[m] = {call}",
+        after="tiles.append(running)" if variable else "pass",
+        stored="tiles[m]" if variable else "kept[m]",
+    )
+    x = _normal(2, 3, 2, 8, 16)
+    result = run_text(text, x).as_returned()
+    np.testing.assert_allclose(result, x.sum(axis=(0, 2)), rtol=1e-5, atol=1e-6)
+
+
+def test_loop_reduce_under_a_condition(run_text):
+    """Iterations that skip the call do not shift the values of others."""
+    text = LOOPS.format(
+        outermost="range(1)",
+        outer="nl.affine_range(2)",
+        middle="nl.affine_range(3)",
+        inner="range(1)",
+        reduce="running = nl.loop_reduce(tile, op=np.maximum, loop_indices=i) if m != i + 1 else 0",
+        after="tiles.append(running)",
+        stored="tiles[0]",
+    )
+    x = _normal(2, 3, 1, 8, 16)
+    result = run_text(text, x).as_returned()
+    np.testing.assert_array_equal(result[0], x[:, 0, 0].max(axis=0))
+
+
+def test_loop_reduce_with_a_mask(run_text):
+    text = """import neuronxcc.nki as nki
+import neuronxcc.nki.language as nl
+import numpy as np
+
+
+@nki.jit
+def kernel(x):
+    out = nl.ndarray((8, 16), dtype=x.dtype, buffer=nl.shared_hbm)
+    p, f = nl.mgrid[0:8, 0:16]
+    for i in nl.affine_range(2):
+        tile = nl.load(x[i])
+        total = nl.loop_reduce(tile, np.add, i, mask=f < 10)
+    nl.store(out[p, f], total[p, f], mask=f < 10)
+    return out
+"""
+    x = _normal(2, 8, 16)
+    result = run_text(text, x).as_returned()
+    np.testing.assert_allclose(result[:, :10], x.sum(0)[:, :10], rtol=1e-6)
+
+
+INPLACE = """import neuronxcc.nki as nki
+import neuronxcc.nki.language as nl
+import numpy as np
+
+
+@nki.jit
+def kernel(a_in, b_in):
+    a, b = nl.load(a_in), nl.load(b_in)
+    {statement}
+    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+    nl.store(out, a)
+    return out
+"""
+
+
+@pytest.mark.parametrize(
+    ("statement", "inputs", "reference"),
+    [
+        ("a += b", "a b", np.add),
+        ("a -= b", "a b", np.subtract),
+        ("a *= 2.0", "a b", lambda a, b: a * 2),
+        ("a /= b", "a positive", np.divide),
+        ("a **= 2.0", "positive b", lambda a, b: a**2),
+        ("a %= b", "i j", np.mod),
+        ("a &= b", "i j", np.bitwise_and),
+        ("a |= 5", "i j", lambda a, b: a | 5),
+        ("a ^= b", "i j", np.bitwise_xor),
+        ("a <<= 2", "j i", lambda a, b: a << 2),
+        ("a >>= 1", "j i", lambda a, b: a >> 1),
+        ("a[...] = 3", "a b", lambda a, b: np.full_like(a, 3)),
+        ("a[:, 0:8] = b[:, 8:16]", "a b", lambda a, b: np.hstack([b[:, 8:16], a[:, 8:]])),
+        ("a[...] = b[:, 0:1]", "a b", lambda a, b: np.repeat(b[:, :1], a.shape[1], 1)),
+        ("a[0:1, :] += b[0:1, :]", "a b", lambda a, b: np.vstack([a[:1] + b[:1], a[1:]])),
+    ],
+)  # fmt: skip
+def test_in_place(run_text, statement, inputs, reference):
+    first, second = (INPUTS[n] for n in inputs.split())
+    result = run_text(INPLACE.format(statement=statement), first, second).as_returned()
+    expected = np.asarray(reference(first, second))
+    assert result.dtype == first.dtype
+    np.testing.assert_allclose(result, expected, rtol=2e-5, atol=1e-6)
+
+
+def test_accumulation_written_out(run_text):
+    """``psum[...] = psum + product``: a copy and an addition, since an engine reads one PSUM tile."""
+    text = """import neuronxcc.nki as nki
+import neuronxcc.nki.language as nl
+
+
+@nki.jit
+def kernel(x, y):
+    out = nl.ndarray((128, 200), dtype=x.dtype, buffer=nl.shared_hbm)
+    total = nl.zeros((128, 200), dtype=nl.float32, buffer=nl.psum)
+    for i in nl.affine_range(2):
+        total[...] = total + nl.matmul(nl.load(x), nl.load(y), transpose_x=True)
+    nl.store(out, total)
+    return out
+"""
+    x, y = INPUTS["square"], INPUTS["weights"]
+    np.testing.assert_allclose(
+        run_text(text, x, y).as_returned(), 2 * x.T @ y, rtol=1e-4, atol=1e-4
+    )
+
+
+@pytest.mark.parametrize(
+    ("dialect", "expression", "inputs", "code"),
+    [
+        (LEGACY, "a + row", "a row", "R045"),
+        (CURRENT, "nl.add(a, row)", "a row", "R027"),
+        (CURRENT, "nl.random_seed(3)", "", "R091"),
+        (LEGACY, "nl.invert(a)", "a", "R101"),
+        (LEGACY, "nl.sum(a, axis=0)", "a", "R068"),
+        (LEGACY, "nl.where(1.0, 2.0, 3.0)", "", "R101"),
+    ],
+)
+def test_rejected(run_text, dialect, expression, inputs, code):
+    with pytest.raises(KernelRejected) as raised:
+        run_text(source(dialect, expression, inputs), *[INPUTS[n] for n in inputs.split()])
+    assert raised.value.code == code
+
+
+def test_all_reduce_of_one_program(run_text):
+    text = source(LEGACY, "nl.all_reduce(a, op=np.add, program_axes=[0])", "a")
+    np.testing.assert_array_equal(run_text(text, INPUTS["a"]).as_returned(), INPUTS["a"])
+
+
+def test_device_print(run_text, capsys):
+    text = source(LEGACY, "a", "a").replace(
+        "    result", '    nl.device_print("tile", a)\n    result'
+    )
+    run_text(text, INPUTS["a"])
+    assert capsys.readouterr().out.startswith("tile [[")
+    run_text(text, INPUTS["a"], full=False)
+    assert capsys.readouterr().out == ""
+
+
+def test_grid_axes_over_cores():
+    """nl.nc and nl.spmd_dim: how many programs, and which run on the first core."""
+    from accelopt_lsp.profiler.simulator.kernels import ProgramAxis as nc
+    from accelopt_lsp.profiler.simulator.language import spmd_dim
+
+    cases = [(nc(2), [0, 1]), (nc(2) * 2, [0, 0, 1, 1]), (2 * nc(2), [0, 1, 0, 1])]
+    cases += [(spmd_dim(nc(2), 2), [0, 0, 1, 1]), (spmd_dim(2, nc(2)), [0, 1, 0, 1])]
+    for axis, cores in cases:
+        assert axis.count == len(cores)
+        assert [axis.elsewhere(i) for i in range(len(cores))] == [bool(c) for c in cores]
