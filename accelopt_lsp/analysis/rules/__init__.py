@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from accelopt_lsp.analysis.rules import calls, limits, performance, source
+from accelopt_lsp.analysis.rules import calls, limits, operands, performance, source
 from accelopt_lsp.analysis.rules.base import Context, Rule
 
 __all__ = ["Context", "Rule", "all_rules", "explain", "find_rule"]
@@ -14,7 +14,7 @@ __all__ = ["Context", "Rule", "all_rules", "explain", "find_rule"]
 def all_rules() -> tuple[type[Rule], ...]:
     """All rules, in the order of their codes."""
     found: list[type[Rule]] = []
-    for module in (source, limits, calls, performance):
+    for module in (source, limits, operands, calls, performance):
         for value in vars(module).values():
             if isinstance(value, type) and issubclass(value, Rule) and value is not Rule:
                 found.append(value)
