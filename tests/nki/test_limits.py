@@ -51,6 +51,29 @@ LIMITS: list[tuple[Any, ...]] = [
     ("R094", CURRENT, "nisa.tensor_copy", [TILE, PSUM, "gpsimd"], [TILE, TILE, "gpsimd"], {}),
     ("R100", CURRENT, "nisa.reciprocal", ["f32[128,8]", "f32[128,8]+32"], ["f32[32,8]", "f32[32,8]+32"], {}),
     ("R102", CURRENT, "nisa.tensor_tensor", [TILE, TILE, TILE, "add", "scalar"], [TILE, TILE, TILE, "add", "vector"], {}),
+    ("R002", CURRENT, "nisa.activation", [TILE, "exp", TILE, 1.0], [TILE, "exp", TILE, 0.0], {}),
+    ("R003", CURRENT, "nisa.activation", [TILE, "exp", TILE, COLUMN, "bf16[128,1]"], [TILE, "exp", TILE, "bf16[128,1]", COLUMN], {}),
+    ("R013", CURRENT, "nisa.tensor_reduce", ["f32[8,16]", "add", "f32[8,2,2,2,2,2]", 5], ["f32[8,8]", "add", "f32[8,2,2,2,2]", 4], {}),
+    ("R026", CURRENT, "nisa.bn_stats", ["f32[128,6]", "f32[128,513]"], ["f32[128,6]", "f32[128,512]"], {}),
+    ("R026", CURRENT, "nisa.tensor_copy", ["u8[1,70000]", "u8[1,70000]"], ["u8[1,65536]", "u8[1,65536]"], {}),
+    ("R027", CURRENT, "nisa.bn_aggr", ["f32[128,2]", "f32[128,8]"], ["f32[128,2]", "f32[128,9]"], {}),
+    ("R027", CURRENT, "nisa.tensor_partition_reduce", [TILE, "add", TILE], ["f32[1,512]", "add", TILE], {}),
+    ("R034", CURRENT, "nisa.tensor_partition_reduce", ["f32[1,512]", "add", PSUM], ["f32[1,512]", "add", TILE], {}),
+    ("R067", CURRENT, "nisa.memset", ["i8[128,8]", 128], ["i8[128,8]", -128], {}),
+    ("R067", CURRENT, "nisa.memset", ["i32[128,8]", 0.5], ["i32[128,8]", 2.0], {}),
+    ("R070", CURRENT, "nisa.nc_matmul", ["bf16[128,512]@psum", "bf16[128,128]", "bf16[128,512]"], [PSUM, "bf16[128,128]", "bf16[128,512]"], {}),
+    ("R070", CURRENT, "nisa.nc_matmul", [PSUM, "i8[128,128]", "i8[128,512]"], [PSUM, "f8e4m3[128,128]", "f8e5m2[128,512]"], {}),
+    ("R070", CURRENT, "nisa.nc_matmul", [PSUM, "f8e4m3fn[128,128]", "bf16[128,512]"], [PSUM, "f8e4m3[128,128]", "bf16[128,512]"], {}),
+    ("R070", CURRENT, "nisa.nc_transpose", ["bf16[64,128]@psum", "f32[128,64]"], ["f32[64,128]@psum", "f32[128,64]"], {}),
+    ("R097", CURRENT, "nisa.tensor_scalar", [TILE, TILE, "bitwise_and", 1], ["i32[128,512]", "i32[128,512]", "bitwise_and", 1], {}),
+    ("R097", CURRENT, "nisa.tensor_tensor", ["i32[128,512]", TILE, "i32[128,512]", "left_shift"], ["i32[128,512]", "u8[128,512]", "i32[128,512]", "left_shift"], {}),
+    ("R097", CURRENT, "nisa.scalar_tensor_tensor", ["i32[8,8]", "i32[8,8]", "bitwise_or", 1, "add", "i32[8,8]"], ["i32[8,8]", "i32[8,8]", "maximum", 1, "add", "i32[8,8]"], {}),
+    ("R097", CURRENT, "nisa.tensor_scalar_cumulative", ["i32[8,8]", "i32[8,8]", "add", "add", 1.0], ["i16[8,8]", "i16[8,8]", "add", "add", 1.0], {}),
+    ("R101", CURRENT, "nisa.tensor_scalar_reduce", [TILE, TILE, "add", 1.0, "logical_or", COLUMN], [TILE, TILE, "add", 1.0, "minimum", COLUMN], {}),
+    ("R101", CURRENT, "nisa.activation_reduce", [TILE, "exp", TILE, "maximum", COLUMN], [TILE, "exp", TILE, "add", COLUMN], {}),
+    ("R102", CURRENT, "nisa.tensor_scalar", ["u8[8,8]", "u8[8,8]", "bitwise_and", 1, "gpsimd"], ["u8[8,8]", "u8[8,8]", "bitwise_and", 1, "vector"], {}),
+    ("R102", CURRENT, "nisa.tensor_scalar", [TILE, TILE, "maximum", 1.0, "scalar"], [TILE, TILE, "multiply", 1.0, "scalar"], {}),
+    ("R102", CURRENT, "nisa.tensor_tensor", [TILE, TILE, TILE, "power", "vector"], [TILE, TILE, TILE, "power", "gpsimd"], {}),
 ]  # fmt: skip
 
 
@@ -81,6 +104,109 @@ def test_the_moving_limit_is_the_targets():
     args = (PSUM, "bf16[128,128]", "bf16[128,1024]")
     assert "R026" in codes(call(CURRENT, "nisa.nc_matmul", *args, target="trn2"))
     assert "R026" not in codes(call(CURRENT, "nisa.nc_matmul", *args, target="trn3"))
+
+
+FP8 = (PSUM, "f8e4m3[128,2,128]", "f8e5m2[128,2,512]")
+
+
+@pytest.mark.parametrize(
+    ("target", "args", "kwargs", "code"),
+    [
+        ("trn2", FP8, {"perf_mode": "double_row"}, None),
+        ("trn1", FP8, {"perf_mode": "double_row"}, "R072"),
+        ("trn2", FP8, {"perf_mode": "double_row", "is_transpose": True}, "R072"),
+        (
+            "trn2",
+            ("f32[64,512]@psum", "f8e4m3[128,2,64]", "f8e5m2[128,2,512]"),
+            {"perf_mode": "double_row", "tile_position": (0, 64), "tile_size": (128, 64)},
+            "R072",
+        ),
+        ("trn2", FP8, {"perf_mode": "triple_row"}, "R101"),
+        (
+            "trn2",
+            (PSUM, "f8e4m3[128,4,64]", "f8e5m2[128,2,512]"),
+            {"perf_mode": "double_row"},
+            "R072",
+        ),
+        (
+            "trn2",
+            ("f32[32,512]@psum", "bf16[32,32]", "bf16[32,512]"),
+            {"tile_position": (96, 32), "tile_size": (32, 32)},
+            None,
+        ),
+        (
+            "trn1",
+            ("f32[32,512]@psum", "bf16[32,32]", "bf16[32,512]"),
+            {"tile_position": (96, 32), "tile_size": (32, 32)},
+            "R101",
+        ),
+        (
+            "trn2",
+            ("f32[64,512]@psum", "bf16[64,64]", "bf16[64,512]"),
+            {"tile_position": (32, 0), "tile_size": (64, 64)},
+            "R101",
+        ),
+        (
+            "trn2",
+            (PSUM, "bf16[128,128]", "bf16[128,512]"),
+            {"tile_position": (0, 0), "tile_size": (128, 64)},
+            "R026",
+        ),
+        ("trn2", (PSUM, "bf16[128,128]", "bf16[128,512]"), {"tile_size": (64, 64)}, "R101"),
+        (
+            "trn3",
+            ("bf16[128,8192]@psum", "bf16[128,128]", "bf16[128,8192]"),
+            {},
+            None,
+        ),
+        ("trn3", ("f32[128,8192]@psum", "bf16[128,128]", "bf16[128,8192]"), {}, "R026"),
+        ("trn3", (PSUM, "f8e4m3fn[128,128]", "f8e4m3[128,512]"), {}, "R070"),
+        (
+            "trn2",
+            ("f32[128,128]@psum", "bf16[128,128]", "bf16[128,128]"),
+            {"is_transpose": True},
+            "R070",
+        ),
+    ],
+)
+def test_modes_of_products(target, args, kwargs, code):
+    found = codes(call(CURRENT, "nisa.nc_matmul", *args, **kwargs, target=target))
+    assert code in found if code is not None else found == []
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "code"),
+    [
+        ({"op0": "multiply", "op1": "add"}, None),
+        ({"op0": "bypass", "op1": "bypass"}, None),
+        ({"op0": "add", "op1": "multiply"}, "R097"),
+        ({"op0": "multiply", "op1": "bypass", "reverse1": True}, "R101"),
+        ({"op0": "add", "op1": "bypass", "reduce_op": "multiply", "reduce_cmd": "reduce"}, "R101"),
+    ],
+)
+def test_forms_of_activate2(kwargs, code):
+    args = (TILE, "exp", TILE, 1.0, 1.0)
+    found = codes(call(CURRENT, "nisa.activate2", *args, **kwargs, target="trn3"))
+    assert code in found if code is not None else found == []
+    assert "R095" in codes(call(CURRENT, "nisa.activate2", *args, **kwargs, target="trn2"))
+
+
+def test_a_bias_has_a_float_type_in_the_legacy_dialect():
+    for dtype, expected in (("i32", ["R002"]), ("f8e5m2", ["R002"]), ("bf16", [])):
+        found = call(LEGACY, "nisa.activation", "exp", TILE, bias=f"{dtype}[128,1]")
+        assert codes(found) == expected
+
+
+def test_load_reduce_needs_its_value():
+    for name, init in (
+        ("nisa.tensor_scalar_reduce", {"reduce_init": 1.0}),
+        ("nisa.tensor_scalar_cumulative", {"imm1": 1.0}),
+    ):
+        args = (TILE, TILE, "add", 1.0, "add")
+        if name.endswith("cumulative"):
+            args = (TILE, TILE, "add", "add", 1.0)
+        assert codes(call(CURRENT, name, *args, reduce_cmd="load_reduce")) == ["R101"]
+        assert codes(call(CURRENT, name, *args, reduce_cmd="load_reduce", **init)) == []
 
 
 def test_each_finding_is_reported_once():
