@@ -22,11 +22,20 @@ COST_UNKNOWN = frozenset(
         "exponential",
         "tensor_scalar_cumulative",
         "tensor_partition_reduce",
+        "register_move",
+        "register_load",
+        "register_store",
+        "sendrecv",
+        "core_barrier",
     }
 )
 """Instructions whose cost no source gives; totals over them are not printed."""
 NAMES_ITS_DESTINATION = frozenset({"nisa.dma_copy", "nisa.tensor_scalar_cumulative"})
 """Legacy calls that take ``dst``; all others return a tile."""
+WITHOUT_DESTINATION = frozenset({"register_move", "register_load", "core_barrier"})
+"""Their destination is a register, or there is none."""
+SOURCE_FIRST = frozenset({"nisa.sendrecv", "nisa.core_barrier"})
+"""Calls whose first parameter is no destination."""
 ISSUED_BY_LOOPS = frozenset({"nl.loop_reduce"})
 """Its instructions depend on the iteration, so the adapters issue them."""
 
@@ -42,8 +51,9 @@ def test_instruction_is_described(instruction):
     assert 2 <= instruction.since_generation <= 4
     roles = [o.role for o in instruction.operands]
     assert len(roles) == len(set(roles))
-    assert roles[0] == "dst"
-    assert instruction.operand("dst").written
+    if instruction.id not in WITHOUT_DESTINATION:
+        assert roles[0] == "dst"
+        assert instruction.operand("dst").written
     assert instruction.operand("no such role") is None
 
 
@@ -67,7 +77,7 @@ def test_no_layer_speaks_of_instructions_that_do_not_exist():
 
 def test_dma_is_an_engine_of_dma_instructions_only():
     on_dma = {i.id for i in INSTRUCTIONS.values() if Engine.DMA in i.engines}
-    assert on_dma == DMA_INSTRUCTIONS
+    assert on_dma - COST_UNKNOWN == DMA_INSTRUCTIONS
 
 
 @apis
@@ -89,7 +99,8 @@ def test_api_that_computes_has_a_lowering(api: Api):
 def test_instruction_calls_take_a_destination_in_the_current_dialect_only(api: Api):
     if api.role is not Role.INSTRUCTION:
         return
-    assert api.signatures[Dialect.CURRENT].parameters[0] == "dst"
+    if api.name not in SOURCE_FIRST:
+        assert api.signatures[Dialect.CURRENT].parameters[0] == "dst"
     legacy = api.signatures.get(Dialect.LEGACY)
     if legacy is not None:
         assert ("dst" in legacy.parameters) == (api.name in NAMES_ITS_DESTINATION)

@@ -9,11 +9,12 @@ from accelopt_lsp.nki.apis import (
     language,
     movement,
     reductions,
+    sequencer,
     tensor_engine,
 )
 from accelopt_lsp.nki.dialects import Api
 
-_FAMILIES = (tensor_engine, elementwise, reductions, movement, language)
+_FAMILIES = (tensor_engine, elementwise, reductions, movement, sequencer, language)
 APIS: Mapping[str, Api] = {a.name: a for family in _FAMILIES for a in family.APIS}
 
 

@@ -6,5 +6,6 @@ from accelopt_lsp.nki.instruction_calls import (  # noqa: F401 - each registers 
     elementwise,
     movement,
     reductions,
+    sequencer,
     tensor_engine,
 )

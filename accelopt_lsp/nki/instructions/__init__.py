@@ -16,6 +16,7 @@ from accelopt_lsp.nki.instructions import (
     elementwise,
     movement,
     reductions,
+    sequencer,
     tensor_engine,
     undocumented,
 )
@@ -46,7 +47,7 @@ __all__ = [
 
 INSTRUCTIONS: Mapping[str, Instruction] = {
     i.id: i
-    for family in (tensor_engine, elementwise, reductions, movement, undocumented)
+    for family in (tensor_engine, elementwise, reductions, movement, sequencer, undocumented)
     for i in family.INSTRUCTIONS
 }
 """Every instruction by id."""

@@ -209,11 +209,11 @@ def _create_hbm(
     site: Site,
     line: int,
 ) -> Tensor:
-    shared = region.name != "private_hbm" and bool(session.grid)
-    if shared and session.shared_position < len(session.shared):
-        found = session.shared[session.shared_position]
-        if found.shape == sizes and found.element is element:
-            session.shared_position += 1
+    key = None
+    if region.name == "shared_hbm" and session.grid:
+        key = session.shared.key(label, sizes, element)
+        found = session.shared.get(key)
+        if found is not None:
             return found
     tensor = session.allocate(
         sizes,
@@ -225,9 +225,8 @@ def _create_hbm(
     )
     if value is not None:
         tensor.settle().fill(value)
-    if shared:
-        session.shared.append(tensor)
-        session.shared_position += 1
+    if key is not None:
+        session.shared.put(key, tensor)
     return tensor
 
 

@@ -6,14 +6,17 @@ them addresses a strided view at once, whatever the number of elements.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from array import array
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from accelopt_lsp.profiler.simulator import state as sessions
 from accelopt_lsp.profiler.simulator.elements import Array
 from accelopt_lsp.profiler.simulator.errors import KernelRejected
 from accelopt_lsp.profiler.simulator.masks import Mask
+from accelopt_lsp.profiler.simulator.registers import Register
 
 
 class LoopIndex(int):
@@ -315,9 +318,15 @@ def loop_range(*args: Any, **kwargs: Any) -> Iterator[LoopIndex]:
     if stop is None:
         start, stop = 0, start
     for value in (start, stop, step):
+        if isinstance(value, Register):
+            raise KernelRejected(
+                "this loop is unrolled when the kernel is compiled, so its bounds cannot be "
+                "registers; use nl.fori_loop",
+                "R084",
+            )
         if value is not None and not isinstance(value, int | np.integer):
             raise KernelRejected(f"loop bounds must be integers, got {value!r}")
-    return _iterate(range(int(start or 0), int(stop), int(1 if step is None else step)))
+    return counted(range(int(start or 0), int(stop), int(1 if step is None else step)))
 
 
 _NEST: list[LoopIndex] = []
@@ -333,9 +342,16 @@ def running_loops() -> list[LoopIndex]:
     return _NEST
 
 
-def _iterate(span: range) -> Iterator[LoopIndex]:
+def counted(span: range) -> Iterator[LoopIndex]:
+    """Run a loop; each iteration's place is noted in the trace."""
     depth = len(_NEST)
     final = len(span) - 1
+    session = sessions._current
+    iterations: array[int] | None = None
+    records: Sequence[Any] = ()
+    if session is not None and session.tracing:
+        iterations, records = session.trace.iterations, session.records
+    start = -1
     try:
         for number, value in enumerate(span):
             index = LoopIndex(value)
@@ -346,6 +362,15 @@ def _iterate(span: range) -> Iterator[LoopIndex]:
                 _NEST[depth] = index
             if number == final:
                 index.last = True
+            if iterations is None:
+                yield index
+                continue
+            start = len(records)
             yield index
+            iterations.extend((depth, value, start, len(records)))
+            start = -1
     finally:
+        if iterations is not None and start >= 0:
+            # Left by break, return or an error.
+            iterations.extend((depth, value, start, len(records)))
         del _NEST[depth:]

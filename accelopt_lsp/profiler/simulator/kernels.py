@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,8 +16,9 @@ from accelopt_lsp.nki.dialects import Dialect
 from accelopt_lsp.nki.dtypes import DType
 from accelopt_lsp.nki.operands import Buffer
 from accelopt_lsp.nki.targets import Target, get_target
+from accelopt_lsp.profiler.simulator import following, timeline
 from accelopt_lsp.profiler.simulator import state as sessions
-from accelopt_lsp.profiler.simulator import timeline
+from accelopt_lsp.profiler.simulator.cores import Cores, Program
 from accelopt_lsp.profiler.simulator.elements import Array, as_dtype, from_carrier, to_carrier
 from accelopt_lsp.profiler.simulator.errors import ArgumentFault, KernelRejected
 from accelopt_lsp.profiler.simulator.library import OPERATOR_NAMES
@@ -163,11 +164,13 @@ def execute(
     kwargs: Mapping[str, Any],
     session: Session,
     grid: tuple[Any, ...] = (),
+    order: Sequence[int] | None = None,
 ) -> Outcome:
     """Run a kernel whose tensors are given as :class:`TensorInput`.
 
     Args:
         grid: launch grid; the kernel's own, where it has one, wins.
+        order: in which order the grid's programs start; by number unless given.
     """
     names = _parameter_names(kernel.function, len(args))
     places: list[Any] = [
@@ -178,19 +181,20 @@ def execute(
     session.grid = sizes
     before = sessions.enter(session)
     tracing = session.tracing
-    result: Any = None
+    programs = [
+        Program(number, index, traced=tracing and not (number and _elsewhere(index, spread)))
+        for number, index in enumerate(itertools.product(*[range(n) for n in sizes]))
+    ]
+    if order is not None:
+        programs = [programs[number] for number in order]
+    session.cores = Cores(session, programs, lambda: kernel.function(*places, **named))
     try:
         with np.errstate(all="ignore"):
-            for number, program in enumerate(itertools.product(*[range(n) for n in sizes])):
-                session.program = program
-                session.shared_position = 0
-                session.tracing = tracing and not (number and _elsewhere(program, spread))
-                returned = kernel.function(*places, **named)
-                session.flush()
-                result = returned if number == 0 else result
+            session.cores.run()
     finally:
         sessions.enter(before)
         session.tracing = tracing
+    result = session.cores.results[0]
     tensors, structure = _outputs(result, [*places, *named.values()])
     outcome = Outcome(tensors, structure, session)
     _mark_external(session, tensors)
@@ -248,6 +252,8 @@ def _place(session: Session, value: Any, name: str) -> Any:
     session.inputs.append(tensor)
     if value.values is not None and session.full:
         tensor.settle().adopt(value.values)
+    elif value.values is not None and session.following:
+        following.start(tensor, value.values)
     return tensor
 
 

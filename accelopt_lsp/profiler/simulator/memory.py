@@ -60,6 +60,7 @@ class Memory:
         constant: contents were given when it was made, and stay.
         pool: where released buffers go.
         products: PSUM regions that a matrix product was written to since the allocation.
+        known: which elements have values while only shapes are traced; None for none.
     """
 
     array: Array | None = None
@@ -72,6 +73,7 @@ class Memory:
     constant = False
     pool: Pool | None = None
     products: list[tuple[int, int, int, int]] | None = None
+    known: Array | None = None
 
     def __init__(
         self, id: int, buffer: Buffer, element: DType, rows: int, row: int, name: str, line: int

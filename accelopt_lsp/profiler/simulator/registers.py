@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 from accelopt_lsp.profiler.simulator import state as sessions
 from accelopt_lsp.profiler.simulator.errors import KernelRejected, ValuesNeeded
+from accelopt_lsp.profiler.simulator.origins import origins
 
 Number = int | float
 
@@ -25,11 +26,12 @@ class Register:
     Attributes:
         value: what it holds; None while it is unknown, or was never written.
         written: something was put into it.
-        source: tensor that the value came from, for messages.
+        source: name of the tensor that the value came from, for messages.
+        storage: that tensor's storage in the trace.
         frozen: variable of a loop, which kernels cannot write to.
     """
 
-    __slots__ = ("frozen", "source", "value", "written")
+    __slots__ = ("frozen", "source", "storage", "value", "written")
 
     def __init__(
         self,
@@ -37,11 +39,13 @@ class Register:
         *,
         written: bool = True,
         source: str = "",
+        storage: int | None = None,
         frozen: bool = False,
     ) -> None:
         self.value = value
         self.written = written
         self.source = source
+        self.storage = storage
         self.frozen = frozen
 
     def known(self, purpose: str) -> Number:
@@ -61,13 +65,25 @@ class Register:
                 "R099",
             )
         if self.value is None:
-            name = self.source or "a tensor"
-            raise ValuesNeeded(
-                f"{purpose} depends on the value of {name}, which is unknown while only shapes "
-                f"are traced; give values with --arg {_argument(name)}=@file.npy or a reference",
-                "R012",
-            )
+            raise ValuesNeeded(self._what_is_missing(purpose), "R012")
         return self.value
+
+    def _what_is_missing(self, purpose: str) -> str:
+        """Message that names the tensor and the arguments that would give its value."""
+        session = sessions.active()
+        name = self.source or "a tensor"
+        arguments: list[str] = []
+        if self.storage is not None:
+            inputs = {t.settle().id: t.settle().name for t in session.inputs}
+            arguments = [inputs[s] for s in origins(session.trace, self.storage, list(inputs))]
+        message = f"{purpose} depends on the value of {name}"
+        if arguments and arguments != [name]:
+            message += f", which comes from {', '.join(arguments[:4])}"
+        options = " ".join(f"--arg {a}=@{a}.npy" for a in arguments[:4]) or "--arg NAME=@file.npy"
+        return (
+            f"{message}; while only shapes are traced it is unknown: give values with {options}, "
+            "or a reference that makes inputs"
+        )
 
     def integer(self, purpose: str) -> int:
         """Its value as an index or a bound.
@@ -98,9 +114,9 @@ class Register:
     def __eq__(self, other: object) -> bool:
         if other is None or isinstance(other, str):
             return False
-        if isinstance(other, Register):
-            return self is other
-        self._no_arithmetic(other)
+        if not isinstance(other, Register):
+            self._no_arithmetic(other)
+        return self is other
 
     __hash__ = object.__hash__
 
@@ -118,8 +134,3 @@ class Register:
     __lshift__ = __rlshift__ = __rshift__ = __rrshift__ = _no_arithmetic
     __lt__ = __le__ = __gt__ = __ge__ = _no_arithmetic
     __int__ = __float__ = __index__ = __iter__ = _no_arithmetic
-
-
-def _argument(name: str) -> str:
-    """The name of an argument in a message: that of its tensor, if it is one."""
-    return name if name.isidentifier() else "NAME"

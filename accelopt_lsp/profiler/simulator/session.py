@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from math import prod
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from accelopt_lsp.nki.targets import Target
 from accelopt_lsp.profiler.simulator import assignment, loop_reductions, masking
 from accelopt_lsp.profiler.simulator.elements import Array
 from accelopt_lsp.profiler.simulator.errors import InstructionLimit, KernelRejected
+from accelopt_lsp.profiler.simulator.following import follow
 from accelopt_lsp.profiler.simulator.indexing import loop_depth
 from accelopt_lsp.profiler.simulator.library import entry_of
 from accelopt_lsp.profiler.simulator.masks import holds
@@ -29,11 +30,15 @@ from accelopt_lsp.profiler.simulator.memory import Memory
 from accelopt_lsp.profiler.simulator.pending import Pending
 from accelopt_lsp.profiler.simulator.plans import Entry, Plan, Step, build
 from accelopt_lsp.profiler.simulator.replay import Operation
+from accelopt_lsp.profiler.simulator.sharing import SharedTensors
 from accelopt_lsp.profiler.simulator.slots import resolve as slots_of
 from accelopt_lsp.profiler.simulator.source import Site, Sources
 from accelopt_lsp.profiler.simulator.tensors import Tensor, operand_type
 from accelopt_lsp.profiler.simulator.trace import Storage, Template, Trace
 from accelopt_lsp.profiler.simulator.values import compute
+
+if TYPE_CHECKING:
+    from accelopt_lsp.profiler.simulator.cores import Cores
 
 RECORDED_INSTRUCTIONS = 1_000_000
 """Longer runs are not kept for replay, which takes about 500 bytes an instruction."""
@@ -49,6 +54,11 @@ class Session:
         inputs: tensors of the kernel's arguments, in order.
         tracing: append records (off for programs of a grid that run elsewhere, and for
             further seeds).
+        following: compute what depends on inputs with values alone (see
+            :mod:`~accelopt_lsp.profiler.simulator.following`), though only shapes are traced.
+        in_order: how many ``nl.no_reorder`` blocks are open.
+        shared: tensors that the programs of a grid have in common.
+        cores: the programs of the grid, while they run.
     """
 
     def __init__(
@@ -77,14 +87,16 @@ class Session:
         self.notes: dict[str, None] = {}
         self.grid: tuple[int, ...] = ()
         self.program: tuple[int, ...] = ()
-        self.shared: list[Tensor] = []
-        self.shared_position = 0
+        self.following = False
+        self.in_order = 0
+        self.shared = SharedTensors()
+        self.cores: Cores | None = None
         self._forms: dict[tuple[Any, ...], tuple[int, int, tuple[int, ...], OperandType]] = {}
         self._templates: dict[tuple[Any, ...], int] = {}
         self._storage_sites: dict[tuple[int, str], int] = {}
         self._constants: dict[tuple[Any, ...], Tensor] = {}
         self.running: dict[tuple[int, tuple[int, ...]], loop_reductions.Running] = {}
-        self.registers: Array | None = None
+        self.accumulators: dict[str, Array] = {}
         self._partitions = target.integer("partitions")
         self._sbuf = target.integer("sbuf_partition_bytes")
         self._psum = target.integer("psum_partition_bytes")
@@ -92,7 +104,7 @@ class Session:
 
     def begin_values(self) -> None:
         """Engine state that lives on between instructions is as it was at the start."""
-        self.registers = None
+        self.accumulators.clear()
 
     @property
     def valued(self) -> bool:
@@ -385,6 +397,8 @@ class Session:
             )
         if self.full:
             compute(self, step, tensors, line, accumulates, where)
+        elif self.following:
+            follow(self, step, tensors, line, accumulates, where)
         elif self.recording is not None:
             if self.issued > RECORDED_INSTRUCTIONS:
                 self.recording = None

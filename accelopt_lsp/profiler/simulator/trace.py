@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from array import array
+
 from attrs import define, field, frozen
 
 from accelopt_lsp.nki.dialects import Dialect
@@ -65,12 +67,18 @@ class Trace:
     """All issued instructions of one run, in program order.
 
     ``records[i]`` is (template index, regions of the template's operands in order).
+
+    Attributes:
+        iterations: four numbers for every iteration of an ``nl`` loop, in the order in which
+            they end: loops around it, value of the loop's variable, first record, end of the
+            records.
     """
 
     dialect: Dialect
     templates: list[Template] = field(factory=list)
     storages: list[Storage] = field(factory=list)
     records: list[tuple[int, tuple[Region, ...]]] = field(factory=list)
+    iterations: array[int] = field(factory=lambda: array("q"))
 
     def __len__(self) -> int:
         return len(self.records)

@@ -10,6 +10,7 @@ from accelopt_lsp.profiler.simulator.numerics import (  # noqa: F401 - each regi
     elementwise,
     movement,
     reductions,
+    sequencer,
     tensor_engine,
     undocumented,
 )

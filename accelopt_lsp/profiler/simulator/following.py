@@ -1,0 +1,104 @@
+"""Values that are followed while only shapes are traced.
+
+Control flow may depend on values: how many tiles there are, which expert comes next. Inputs that
+are given with their values keep them while the kernel is traced; an instruction is computed if
+all that it reads is known, else what it writes is unknown. Control flow that needs an unknown
+value stops the trace with a message (:class:`~.registers.Register`); nothing is assumed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from accelopt_lsp.profiler.simulator.elements import Array
+from accelopt_lsp.profiler.simulator.errors import ValuesNeeded
+from accelopt_lsp.profiler.simulator.memory import Memory
+from accelopt_lsp.profiler.simulator.values import compute
+
+if TYPE_CHECKING:
+    from accelopt_lsp.profiler.simulator.plans import Step
+    from accelopt_lsp.profiler.simulator.session import Session
+    from accelopt_lsp.profiler.simulator.tensors import Tensor
+
+MAX_ELEMENTS = 1 << 20
+"""Tensors with more elements are not followed: they carry data, not control."""
+
+
+def start(tensor: Tensor, values: Array) -> None:
+    """Follow an input that was given with its values."""
+    memory = tensor.settle()
+    memory.adopt(values)
+    memory.known = np.ones(memory.rows * memory.row, dtype=bool)
+
+
+def follow(
+    session: Session,
+    step: Step,
+    tensors: Sequence[Tensor],
+    line: int,
+    accumulates: bool,
+    where: Array | None,
+) -> None:
+    """Compute one traced instruction if everything it reads is known."""
+    sources = [tensors[at] for _, at in step.reads]
+    targets = [tensors[at] for _, at in step.writes]
+    if all(_known(t) for t in sources) and all(_followed(t, accumulates) for t in targets):
+        try:
+            compute(session, step, tensors, line, accumulates, where)
+        except ValuesNeeded:
+            pass
+        else:
+            for tensor in targets:
+                _mark(tensor, where, True)
+            return
+    for tensor in targets:
+        _mark(tensor, None, False)
+
+
+def _known(tensor: Tensor) -> bool:
+    memory = tensor.memory
+    if memory is None:
+        return False
+    if memory.known is None:
+        return memory.constant or memory.initial is not None and memory.writes == 0
+    if getattr(tensor, "dynamic", None) is not None:
+        return bool(memory.known.all())
+    return bool(_view(memory, tensor).all())
+
+
+def _followed(tensor: Tensor, accumulates: bool) -> bool:
+    """Whether a tensor may be given known values: it is small, and what it adds to is known."""
+    memory = tensor.memory
+    if memory is None or memory.rows * memory.row > MAX_ELEMENTS:
+        return False
+    return not accumulates or memory.writes == 0 or _known(tensor)
+
+
+def _mark(tensor: Tensor, where: Array | None, known: bool) -> None:
+    memory = tensor.memory
+    if memory is None:
+        return
+    if memory.known is None:
+        if not known:
+            memory.writes += 1
+            return
+        whole = memory.constant or memory.initial is not None
+        memory.known = np.full(memory.rows * memory.row, whole and memory.writes <= 1)
+    if getattr(tensor, "dynamic", None) is not None:
+        # It is not known here which elements were written.
+        if not known or not memory.known.all():
+            memory.known[:] = False
+        return
+    view = _view(memory, tensor)
+    if where is None:
+        view[...] = known
+    else:
+        view[np.broadcast_to(where, view.shape)] = known
+
+
+def _view(memory: Memory, tensor: Tensor) -> Array:
+    assert memory.known is not None
+    return np.ndarray(tensor.shape, bool, memory.known, tensor.offset, tensor.strides)
