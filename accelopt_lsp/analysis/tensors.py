@@ -28,6 +28,7 @@ from accelopt_lsp.analysis.values import (
     flat_length,
     list_item,
 )
+from accelopt_lsp.nki.dialects import Dialect
 
 FULL = slice(None)
 _OPERATORS: dict[type[ast.AST], str] = {
@@ -57,7 +58,22 @@ def tensor_binary(m: Machine, node: ast.AST, op: ast.AST, left: Value, right: Va
     if name is None:
         m.unknown(f"operator {type(op).__name__} on tensors is not analyzed")
         return Unknown("this operator on tensors is not analyzed")
+    _check_partitions(m, node, left, right, name)
     return call_api(m, node, name, [left, right], {})
+
+
+def _check_partitions(m: Machine, node: ast.AST, left: Value, right: Value, name: str) -> None:
+    """R045: legacy operators broadcast along free axes only."""
+    if m.dialect is not Dialect.LEGACY or not (isinstance(left, View) and isinstance(right, View)):
+        return
+    first, second = left.shape[0], right.shape[0]
+    if len(left.shape) == len(right.shape) and first != second and 1 in (first, second):
+        m.find(
+            "R045",
+            f"operators do not broadcast partitions ({first} and {second}); "
+            f"call {name} or broadcast_to",
+            node,
+        )
 
 
 def tensor_unary(m: Machine, node: ast.UnaryOp, value: View) -> Value:

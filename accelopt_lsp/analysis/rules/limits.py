@@ -158,6 +158,28 @@ class MemoryOverflow(Rule):
                 )
 
 
+class OperatorBroadcast(Rule):
+    """## What it does
+    Finds operators (`+`, `*`, `<<`, ...) in the legacy dialect between a tile of one partition
+    and a tile of several.
+
+    ## Why
+    Operators broadcast along free axes only; the functions of `nki.language` broadcast partitions
+    as well, by a product on the Tensor Engine.
+
+    ## Example
+    ```python
+    out = x_tile * weights        # [128, 512] * [1, 512]
+    ```
+
+    ## Use instead
+    `nl.multiply(x_tile, weights)`, or `weights.broadcast_to((128, 512))` once outside the loop.
+    """
+
+    code = "R045"
+    name = "operator-broadcast"
+
+
 class WrongBuffer(Rule):
     """## What it does
     Finds operands in a memory that the instruction cannot reach.
