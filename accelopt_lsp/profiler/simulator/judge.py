@@ -25,6 +25,9 @@ from accelopt_lsp.profiler.simulator.protocol import Channel, JudgeTask
 from accelopt_lsp.profiler.simulator.signature import Parameter, kernel_parameters
 
 CACHE_VERSION = 1
+FOLLOWED_ELEMENTS = 1 << 16
+"""Inputs of a reference up to this size keep their values in a run that only traces shapes:
+control flow may depend on them."""
 
 
 class Judge:
@@ -90,17 +93,27 @@ class Judge:
 
     def _send_shapes(self, parameters: tuple[Parameter, ...]) -> None:
         prepared = self._prepare(parameters, 0)
-        encoded = {n: _shape_only(v) for n, v in prepared.arguments.items()}
+        encoded = {
+            name: self._encode(f"input-{number}", value, most=FOLLOWED_ELEMENTS)
+            for number, (name, value) in enumerate(prepared.arguments.items())
+        }
         self.channel.send("inputs", seed=None, arguments=encoded)
 
-    def _encode(self, name: str, value: Any) -> Any:
-        """A value for the kernel child; tensors go through a file in the scratch folder."""
+    def _encode(self, name: str, value: Any, most: int | None = None) -> Any:
+        """A value for the kernel child; tensors go through a file in the scratch folder.
+
+        Args:
+            most: tensors with more elements go without their values.
+        """
         if isinstance(value, TensorValue):
+            if most is not None and value.carrier.size > most:
+                return _shape_only(value)
             file = self.folder / f"{name}.npy"
             np.save(file, value.carrier)
             return {**_shape_only(value), "file": file.name}
         if isinstance(value, tuple):
-            return {"items": [self._encode(f"{name}-{i}", v) for i, v in enumerate(value)]}
+            parts = [self._encode(f"{name}-{i}", v, most) for i, v in enumerate(value)]
+            return {"items": parts}
         return encode_plain(value)
 
     # Expected outputs.

@@ -18,8 +18,9 @@ from accelopt_lsp.nki.dtypes import find_dtype, get_dtype
 from accelopt_lsp.nki.lowering import has_lowering
 from accelopt_lsp.nki.targets import get_target
 from accelopt_lsp.profiler.simulator import hook, timeline
-from accelopt_lsp.profiler.simulator.elements import ELEMENTS
+from accelopt_lsp.profiler.simulator.elements import ELEMENTS, as_dtype, to_carrier
 from accelopt_lsp.profiler.simulator.errors import ArgumentFault, KernelNotFound, ValuesNeeded
+from accelopt_lsp.profiler.simulator.following import MAX_ELEMENTS
 from accelopt_lsp.profiler.simulator.kernels import (
     Kernel,
     Outcome,
@@ -84,12 +85,25 @@ class KernelRunner:
         try:
             return self._execute(kernel, module, run, full=False, tracing=True)
         except ValuesNeeded:
-            if run is None or run.seed is None:
-                raise
-        return self._execute(kernel, module, run, full=True, tracing=True)
+            pass
+        if run is None or run.seed is None:
+            # Inputs that came with their values may be enough; if not, this fails as well.
+            return self._execute(kernel, module, run, full=False, tracing=True, following=True)
+        first = self._execute(kernel, module, run, full=True, tracing=True)
+        first.session.notes.setdefault(
+            f"how often loops run depends on values: the profile is that of seed {run.seed}"
+        )
+        return first
 
     def _execute(
-        self, kernel: Kernel, module: ModuleType, run: Run | None, *, full: bool, tracing: bool
+        self,
+        kernel: Kernel,
+        module: ModuleType,
+        run: Run | None,
+        *,
+        full: bool,
+        tracing: bool,
+        following: bool = False,
     ) -> Outcome:
         task = self.task
         label = f"running with seed {run.seed}" if run is not None and full else "tracing"
@@ -103,6 +117,7 @@ class KernelRunner:
             names=OPERATOR_NAMES,
         )
         session.tracing = tracing
+        session.following = following
         if not full and any(r.seed is not None for r in task.runs):
             session.recording = []
         self.session = session
@@ -170,11 +185,7 @@ class KernelRunner:
         if isinstance(spec, NameSpec):
             return _resolve_name(spec.name, module)
         if hasattr(spec, "path"):
-            values = np.load(Path(self.task.path).parent / spec.path, mmap_mode="r")
-            from_file = find_dtype(str(values.dtype))
-            if from_file is None:
-                raise ArgumentFault(f"{spec.path} holds {values.dtype}, which NKI lacks")
-            return TensorInput(values.shape, from_file)
+            return _from_file(Path(self.task.path).parent / spec.path)
         return spec.value
 
     def _decode(self, value: Any, module: ModuleType) -> Any:
@@ -221,6 +232,24 @@ class KernelRunner:
             place = Path(self.task.access.scratch) / self.task.timeline
             timeline.write_chrome_trace(schedule, trace, place)
         self.channel.send("profile", profile=profile_to_dict(profile))
+
+
+def _from_file(path: Path) -> TensorInput:
+    """A tensor in a file: its values too, if control flow may depend on something so small.
+
+    Raises:
+        ArgumentFault: the file cannot be read, or NKI has no such data type.
+    """
+    try:
+        values = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise ArgumentFault(f"cannot read {path}: {error}") from None
+    element = as_dtype(values.dtype)
+    if element is None:
+        raise ArgumentFault(f"{path} holds {values.dtype}, which NKI lacks")
+    if values.size > MAX_ELEMENTS:
+        return TensorInput(values.shape, element)
+    return TensorInput(values.shape, element, to_carrier(values, element))
 
 
 def _recorded(outcome: Outcome) -> Recording | None:
