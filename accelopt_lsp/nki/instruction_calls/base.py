@@ -9,7 +9,6 @@ from accelopt_lsp.nki.instructions.operators import SCALAR_ENGINE_FORMS, UNARY_O
 from accelopt_lsp.nki.lowering import Builder, LoweringError
 from accelopt_lsp.nki.operands import Buffer, Engine, OperandType
 
-
 _GPSIMD_OPERATORS = frozenset({"rsqrt", "power"})
 
 

@@ -77,16 +77,14 @@ def operator_types(
         if not bits:
             return
         if not bitvec:
-            yield Violation(
-                "R097", f"{instruction} takes arithmetic operators only, got {bits[0]}"
-            )
+            yield Violation("R097", f"{instruction} takes arithmetic operators only, got {bits[0]}")
             return
         others = [op for op in used if op not in BITVEC_OPERATORS]
         if others:
             yield Violation(
                 "R097",
-                f"{instruction}: {bits[0]} works on bits and {others[0]} on numbers; both operators "
-                "must be of one kind, so use two instructions",
+                f"{instruction}: {bits[0]} works on bits and {others[0]} on numbers; both "
+                "operators must be of one kind, so use two instructions",
             )
         for role in operands:
             tile = given.get(role)

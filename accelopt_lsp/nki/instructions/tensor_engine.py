@@ -19,7 +19,6 @@ from accelopt_lsp.nki.instructions.checks import psum_bank
 from accelopt_lsp.nki.operands import Buffer, Engine, OperandType
 from accelopt_lsp.nki.targets import Target
 
-
 _FLOAT8 = frozenset({"float8_e4m3", "float8_e5m2", "float8_e4m3fn"})
 _FLOATS = _FLOAT8 | {"bfloat16", "float16", "tfloat32", "float32"}
 
@@ -138,9 +137,7 @@ def _performance_mode(
 ) -> Iterator[Violation]:
     mode = attrs["perf_mode"]
     if not double_row(mode):
-        yield Violation(
-            "R101", f"nc_matmul: unknown perf_mode {mode!r}; known: none, double_row"
-        )
+        yield Violation("R101", f"nc_matmul: unknown perf_mode {mode!r}; known: none, double_row")
         return
     if target.generation < 3:
         yield Violation(
@@ -231,7 +228,11 @@ def _transpose(operands: Operands, attrs: Attributes, target: Target) -> Iterato
             f"nc_transpose: dst is {list(dst.shape)}, data.T is [{data.free}, {data.partitions}]",
             "dst",
         )
-    if dst is not None and dst.dtype != data.dtype and not _transposes_into(engine, data, dst, target):
+    if (
+        dst is not None
+        and dst.dtype != data.dtype
+        and not _transposes_into(engine, data, dst, target)
+    ):
         yield Violation(
             "R070",
             f"nc_transpose: dst is {dst.dtype}, data is {data.dtype}; a transpose does not cast",

@@ -144,7 +144,8 @@ def _gate_slope(slope: float) -> Callable[[Array], Array]:
 
 
 def _wide_softplus(x: Array) -> Array:
-    value: Array = np.logaddexp(0.0, x)
+    with np.errstate(invalid="ignore"):
+        value: Array = np.logaddexp(0.0, x)
     return value
 
 

@@ -25,6 +25,17 @@ def _logical(function: Callable[..., Array]) -> Callable[[Array, Array], Array]:
     return apply
 
 
+def _abs_max(a: Array, b: Array) -> Array:
+    """The signed operand of the larger magnitude; the second of equal ones (nl.abs_max)."""
+    value: Array = np.where(np.greater(np.abs(a), np.abs(b)), a, b)
+    return value
+
+
+def _abs_min(a: Array, b: Array) -> Array:
+    value: Array = np.where(np.less(np.abs(a), np.abs(b)), a, b)
+    return value
+
+
 BINARY: dict[str, Callable[..., Array]] = {
     "add": np.add,
     "subtract": np.subtract,
@@ -33,9 +44,8 @@ BINARY: dict[str, Callable[..., Array]] = {
     "minimum": np.minimum,
     "divide": np.divide,
     "power": np.power,
-    # The signed operand itself; the second one where both are equal (nl.abs_max).
-    "abs_max": lambda a, b: np.where(np.abs(a) > np.abs(b), a, b),
-    "abs_min": lambda a, b: np.where(np.abs(a) < np.abs(b), a, b),
+    "abs_max": _abs_max,
+    "abs_min": _abs_min,
     "equal": _truth(np.equal),
     "not_equal": _truth(np.not_equal),
     "greater": _truth(np.greater),
@@ -72,14 +82,24 @@ def _along(function: np.ufunc) -> Callable[..., Array]:
     return reduce
 
 
+def _reduced_last(values: Array, axis: Any) -> Array:
+    """Reduced axes merged into one, which is the last."""
+    axes = axis if isinstance(axis, tuple) else (axis,)
+    kept = [i for i in range(values.ndim) if i not in axes]
+    return values.transpose(*kept, *axes).reshape(*(values.shape[i] for i in kept), -1)
+
+
+def _differences(values: Array, axis: Any) -> Array:
+    """The first element less all others."""
+    value: Array = np.subtract.reduce(_reduced_last(values, axis), axis=-1)
+    return value
+
+
 def _by_magnitude(choose: Callable[..., Any]) -> Callable[..., Array]:
     """The signed element whose magnitude is chosen; the last of equal ones."""
 
     def reduce(values: Array, axis: Any) -> Array:
-        axes = axis if isinstance(axis, tuple) else (axis,)
-        kept = [i for i in range(values.ndim) if i not in axes]
-        ordered = values.transpose(*kept, *axes)
-        flat = ordered.reshape(*(values.shape[i] for i in kept), -1)[..., ::-1]
+        flat = _reduced_last(values, axis)[..., ::-1]
         at = choose(np.abs(flat), axis=-1)
         value: Array = np.take_along_axis(flat, at[..., None], axis=-1)[..., 0]
         return value
@@ -89,7 +109,7 @@ def _by_magnitude(choose: Callable[..., Any]) -> Callable[..., Array]:
 
 REDUCERS: dict[str, Callable[..., Array]] = {
     "add": _along(np.add),
-    "subtract": _along(np.subtract),
+    "subtract": _differences,
     "multiply": _along(np.multiply),
     "maximum": _along(np.maximum),
     "minimum": _along(np.minimum),
@@ -126,7 +146,11 @@ def as_float(values: Any) -> Any:
     return np.float32(values)
 
 
-_UNSIGNED = {1: np.dtype(np.uint8), 2: np.dtype(np.uint16), 4: np.dtype(np.uint32)}
+_UNSIGNED: dict[int, np.dtype[Any]] = {
+    1: np.dtype(np.uint8),
+    2: np.dtype(np.uint16),
+    4: np.dtype(np.uint32),
+}
 
 
 def bits_of(values: Any) -> Any:
@@ -147,7 +171,8 @@ def stored(values: Array, destination: np.dtype[Any] | None) -> Array:
     if destination is None or destination.kind not in "iu":
         return values
     if values.dtype == np.uint32 or (values.dtype == np.int64 and destination.itemsize == 4):
-        return values.astype(_UNSIGNED[destination.itemsize]).view(destination)
+        kept: Array = values.astype(_UNSIGNED[destination.itemsize]).view(destination)
+        return kept
     return values
 
 

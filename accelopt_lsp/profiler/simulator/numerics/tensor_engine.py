@@ -38,11 +38,12 @@ def _nc_matmul(inputs: Inputs, attrs: Attributes) -> Results:
 
 def _moved(stationary: Array, moving: Array) -> Array | None:
     """``stationary.T @ moving`` where one of them selects rows of the other, without arithmetic."""
+    moved: Array | None = None
     if _selects(moving):
-        return stationary[moving.argmax(axis=0)].T
-    if _selects(stationary):
-        return moving[stationary.argmax(axis=0)]
-    return None
+        moved = stationary[moving.argmax(axis=0)].T
+    elif _selects(stationary):
+        moved = moving[stationary.argmax(axis=0)]
+    return moved
 
 
 def _selects(matrix: Array) -> bool:
