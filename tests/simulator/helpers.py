@@ -16,6 +16,7 @@ from accelopt_lsp.nki.targets import get_target
 from accelopt_lsp.profiler.base import Job, Limits, Outcome
 from accelopt_lsp.profiler.simulator import SimulatorProfiler
 from accelopt_lsp.profiler.simulator import kernels as running
+from accelopt_lsp.profiler.simulator.launch import convert_input
 from accelopt_lsp.profiler.simulator.library import OPERATOR_NAMES
 from accelopt_lsp.profiler.simulator.session import Session
 from accelopt_lsp.profiler.simulator.source import Sources
@@ -42,7 +43,7 @@ def run_file(
             full=full,
             names=OPERATOR_NAMES,
         )
-        values = [running.convert_input(v) for v in inputs]
+        values = [convert_input(v) for v in inputs]
         return running.execute(kernel, values, {}, session, grid)
     finally:
         del sys.modules[spec.name]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 import inspect
 import itertools
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,16 +16,14 @@ from accelopt_lsp.nki.dialects import Dialect
 from accelopt_lsp.nki.dtypes import DType
 from accelopt_lsp.nki.operands import Buffer
 from accelopt_lsp.nki.targets import Target, get_target
-from accelopt_lsp.profiler.simulator import following, timeline
+from accelopt_lsp.profiler.simulator import following
 from accelopt_lsp.profiler.simulator import state as sessions
 from accelopt_lsp.profiler.simulator.cores import Cores, Program
-from accelopt_lsp.profiler.simulator.elements import Array, as_dtype, from_carrier, to_carrier
+from accelopt_lsp.profiler.simulator.elements import Array, from_carrier
 from accelopt_lsp.profiler.simulator.errors import ArgumentFault, KernelRejected
-from accelopt_lsp.profiler.simulator.library import OPERATOR_NAMES
 from accelopt_lsp.profiler.simulator.session import Session
-from accelopt_lsp.profiler.simulator.source import Sources
+from accelopt_lsp.profiler.simulator.structures import leaves, transform
 from accelopt_lsp.profiler.simulator.tensors import BlockTensor, Tensor
-from accelopt_lsp.profiler.simulator.typing_names import TensorAnnotation
 
 
 @define(slots=True)
@@ -44,8 +42,25 @@ class ScriptDefaults:
 DEFAULTS = ScriptDefaults()
 
 
-def default_target(dialect: Dialect) -> Target:
-    return get_target(DEFAULTS.target or ("trn1" if dialect is Dialect.LEGACY else "trn2"))
+TARGET_VARIABLE = "NEURON_PLATFORM_TARGET_OVERRIDE"
+"""Environment variable that names the target (NKI CPU Simulator)."""
+
+
+def default_target(dialect: Dialect, platform: str | None = None) -> Target:
+    """Target of kernels that a script calls: first what ``--target`` says, then the environment.
+
+    Args:
+        platform: what the kernel's decorator names.
+
+    Raises:
+        ArgumentFault: no such target.
+    """
+    fallback = "trn1" if dialect is Dialect.LEGACY else "trn2"
+    name = DEFAULTS.target or os.environ.get(TARGET_VARIABLE) or platform or fallback
+    try:
+        return get_target(name)
+    except ValueError as error:
+        raise ArgumentFault(str(error)) from None
 
 
 class ProgramAxis:
@@ -78,33 +93,57 @@ class ProgramAxis:
 
 
 class Kernel:
-    """A function decorated with ``nki.jit``."""
+    """A function decorated with ``nki.jit``.
 
-    def __init__(self, function: Callable[..., Any], dialect: Dialect) -> None:
+    Attributes:
+        function: what was decorated.
+        platform: target that the decorator names (``platform_target=``), if it does.
+        grid: launch grid; empty for one program.
+        launch: runs the kernel where no other one is running.
+    """
+
+    launch: Callable[[Kernel, tuple[Any, ...], dict[str, Any]], Any]
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        dialect: Dialect,
+        platform: str | None = None,
+        grid: tuple[Any, ...] = (),
+    ) -> None:
         self.function = function
         self.dialect = dialect
-        self.grid: tuple[Any, ...] = ()
+        self.platform = platform
+        self.grid = grid
         functools.update_wrapper(self, function)
 
     def __getitem__(self, grid: Any) -> Kernel:
         """The same kernel with a launch grid."""
-        launched = Kernel(self.function, self.dialect)
-        launched.grid = grid if isinstance(grid, tuple) else (grid,)
-        return launched
+        axes = grid if isinstance(grid, tuple) else (grid,)
+        return Kernel(self.function, self.dialect, self.platform, axes)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        if instance is None:
+        if instance is None and not isinstance(self.function, classmethod | staticmethod):
             return self
-        bound = Kernel(self.function.__get__(instance, owner), self.dialect)
-        bound.grid = self.grid
-        return bound
+        function = self.function.__get__(instance, owner)
+        return Kernel(function, self.dialect, self.platform, self.grid)
+
+    def with_schedule(self, schedule: Any) -> Kernel:
+        """The same kernel; its order of instructions is the timeline's own choice."""
+        for pair in schedule:
+            if not isinstance(pair, tuple | list) or len(pair) != 2:
+                raise KernelRejected(
+                    "with_schedule takes pairs (instruction, the instructions it waits for), "
+                    f"got {pair!r}"
+                )
+        return self
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if sessions.current() is not None:
             if self.grid:
                 raise KernelRejected("a kernel inside a kernel cannot have a launch grid", "R021")
             return self.function(*args, **kwargs)
-        return run_from_script(self, args, kwargs)
+        return Kernel.launch(self, args, kwargs)
 
     def __repr__(self) -> str:
         return f"<NKI kernel {getattr(self.function, '__qualname__', self.function)}>"
@@ -124,7 +163,8 @@ class Outcome:
     Attributes:
         outputs: carriers by output (None when only shapes were traced), with types.
         tensors: the output tensors.
-        structure: ``single``, ``tuple`` or ``none``.
+        structure: ``single``, ``tuple`` (any structure of several) or ``none``.
+        returned: what the kernel returned.
         fixed: the call's arguments without the values of tensors.
     """
 
@@ -132,17 +172,22 @@ class Outcome:
     structure: str
     session: Session
     outputs: list[Array] = field(factory=list)
+    returned: Any = None
     fixed: Any = None
 
-    def as_returned(self) -> Any:
-        """Outputs as NumPy arrays in the form the kernel returned them."""
-        arrays = [
-            from_carrier(a, t.element).reshape(t.shape)
+    def as_returned(self, convert: Callable[[Array], Any] = lambda array: array) -> Any:
+        """Outputs in the form in which the kernel returned them.
+
+        Args:
+            convert: makes the caller's kind of array from a NumPy one.
+        """
+        arrays = iter(
+            convert(from_carrier(a, t.element).reshape(t.shape))
             for a, t in zip(self.outputs, self.tensors, strict=True)
-        ]
-        if self.structure == "none":
-            return None
-        return arrays[0] if self.structure == "single" else tuple(arrays)
+        )
+        return transform(
+            self.returned, lambda leaf, _: next(arrays) if isinstance(leaf, Tensor) else leaf
+        )
 
 
 @define(slots=True, frozen=True)
@@ -196,7 +241,7 @@ def execute(
         session.tracing = tracing
     result = session.cores.results[0]
     tensors, structure = _outputs(result, [*places, *named.values()])
-    outcome = Outcome(tensors, structure, session)
+    outcome = Outcome(tensors, structure, session, returned=result)
     _mark_external(session, tensors)
     if session.full:
         outcome.outputs = outputs_of(outcome)
@@ -236,8 +281,10 @@ def _parameter_names(function: Callable[..., Any], count: int) -> list[str]:
 
 def _place(session: Session, value: Any, name: str) -> Any:
     """An argument as the kernel sees it."""
-    if isinstance(value, tuple | list):
-        return type(value)(_place(session, v, f"{name}[{i}]") for i, v in enumerate(value))
+    return transform(value, lambda leaf, label: _place_leaf(session, leaf, label), name)
+
+
+def _place_leaf(session: Session, value: Any, name: str) -> Any:
     if not isinstance(value, TensorInput):
         return value
     tensor = session.allocate(
@@ -259,11 +306,7 @@ def _place(session: Session, value: Any, name: str) -> Any:
 
 def tensor_inputs(arguments: Any) -> Iterator[TensorInput]:
     """Tensors among a call's arguments, in the order in which :func:`execute` places them."""
-    if isinstance(arguments, TensorInput):
-        yield arguments
-    elif isinstance(arguments, tuple | list):
-        for value in arguments:
-            yield from tensor_inputs(value)
+    return (leaf for leaf in leaves(arguments) if isinstance(leaf, TensorInput))
 
 
 def outputs_of(outcome: Outcome) -> list[Array]:
@@ -273,22 +316,20 @@ def outputs_of(outcome: Outcome) -> list[Array]:
 
 def _outputs(result: Any, places: list[Any]) -> tuple[list[Tensor], str]:
     if result is None:
-        written = [p for p in places if isinstance(p, Tensor) and p.settle().writes]
-        return written, "none"
-    items = list(result) if isinstance(result, tuple | list) else [result]
-    flat: list[Tensor] = []
-    for item in items:
-        for part in item if isinstance(item, tuple | list) else [item]:
-            if isinstance(part, BlockTensor):
-                raise KernelRejected("outputs must be in HBM (buffer=nl.shared_hbm)", "R040")
-            if not isinstance(part, Tensor):
-                continue
-            if part.buffer is not Buffer.HBM:
-                raise KernelRejected(
-                    f"outputs must be in HBM (buffer=nl.shared_hbm), this one is {part}", "R040"
-                )
-            flat.append(part)
-    return flat, "tuple" if isinstance(result, tuple | list) else "single"
+        inputs = [p for p in leaves(places) if isinstance(p, Tensor)]
+        return [p for p in inputs if p.settle().writes], "none"
+    found: list[Tensor] = []
+    for part in leaves(result):
+        if isinstance(part, BlockTensor):
+            raise KernelRejected("outputs must be in HBM (buffer=nl.shared_hbm)", "R040")
+        if not isinstance(part, Tensor):
+            continue
+        if part.buffer is not Buffer.HBM:
+            raise KernelRejected(
+                f"outputs must be in HBM (buffer=nl.shared_hbm), this one is {part}", "R040"
+            )
+        found.append(part)
+    return found, "single" if isinstance(result, Tensor) else "tuple"
 
 
 def _mark_external(session: Session, tensors: list[Tensor]) -> None:
@@ -303,144 +344,3 @@ def _contents(tensor: Tensor) -> Array:
     if memory.array is None:
         memory.allocate()
     return memory.view(tensor)
-
-
-def convert_input(value: Any) -> Any:
-    """An argument of a script: arrays become tensors, everything else stays."""
-    if isinstance(value, tuple | list):
-        return type(value)(convert_input(v) for v in value)
-    if isinstance(value, TensorAnnotation) and value.shape is not None:
-        element = as_dtype(value.dtype) or as_dtype("float32")
-        assert element is not None
-        generator = np.random.default_rng(0)
-        values = generator.standard_normal(value.shape, dtype=np.float32)
-        return TensorInput(value.shape, element, to_carrier(values, element))
-    if isinstance(value, np.ndarray):
-        array = value
-    elif hasattr(value, "detach") and hasattr(value, "numpy"):
-        array = _from_torch(value)
-    elif hasattr(value, "__array__") and hasattr(value, "shape") and hasattr(value, "dtype"):
-        array = np.asarray(value)
-    else:
-        return value
-    if array.ndim == 0:
-        return array[()]
-    found = as_dtype(array.dtype)
-    if found is None:
-        raise ArgumentFault(f"an array of type {array.dtype} cannot be a kernel's argument")
-    return TensorInput(array.shape, found, to_carrier(array, found))
-
-
-def _from_torch(value: Any) -> Array:
-    tensor = value.detach().cpu()
-    if "bfloat16" in str(tensor.dtype):
-        import ml_dtypes
-
-        return np.asarray(tensor.float().numpy()).astype(ml_dtypes.bfloat16)
-    return np.asarray(tensor.numpy())
-
-
-def run_from_script(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call a kernel from ordinary Python: outputs come back as NumPy arrays."""
-    code = getattr(kernel.function, "__code__", None)
-    sources = Sources(code.co_filename if code else "")
-    session = Session(
-        default_target(kernel.dialect),
-        kernel.dialect,
-        sources,
-        full=True,
-        names=OPERATOR_NAMES,
-    )
-    session.tracing = DEFAULTS.observer is not None
-    converted = [convert_input(a) for a in args]
-    named = {k: convert_input(v) for k, v in kwargs.items()}
-    outcome = execute(kernel, converted, named, session)
-    if outcome.structure == "none":
-        _write_back(args, kwargs, outcome)
-    if DEFAULTS.observer is not None:
-        DEFAULTS.observer(kernel, session)
-    return outcome.as_returned()
-
-
-def _write_back(args: tuple[Any, ...], kwargs: dict[str, Any], outcome: Outcome) -> None:
-    """Kernels without a return value write to their arguments."""
-    by_shape = [a for a in (*args, *kwargs.values()) if isinstance(a, np.ndarray)]
-    places = {t.settle().id: i for i, t in enumerate(outcome.tensors)}
-    for number, array in enumerate(by_shape):
-        at = places.get(number)
-        if at is not None and array.flags.writeable:
-            tensor = outcome.tensors[at]
-            array[...] = from_carrier(outcome.outputs[at], tensor.element).reshape(array.shape)
-
-
-class Latency:
-    """Percentiles of the simulated latency, in microseconds."""
-
-    def __init__(self, milliseconds: float | None) -> None:
-        self.milliseconds = milliseconds
-
-    def get_latency_percentile(self, percentile: int) -> float:
-        if self.milliseconds is None:
-            raise RuntimeError("no latency is known: run the kernel first")
-        return self.milliseconds * 1e3
-
-
-def jit_functions(dialect: Dialect) -> dict[str, Any]:
-    """``nki.jit``, ``nki.simulate_kernel`` and the like in a dialect."""
-
-    def jit(func: Any = None, mode: str = "auto", **_: Any) -> Any:
-        if func is None:
-            return jit
-        if isinstance(func, Kernel):
-            return func
-        if not callable(func):
-            raise KernelRejected("nki.jit decorates functions")
-        return Kernel(func, dialect)
-
-    def as_kernel(kernel: Any) -> Kernel:
-        return kernel if isinstance(kernel, Kernel) else Kernel(kernel, dialect)
-
-    def simulate_kernel(kernel: Any, *args: Any, **kwargs: Any) -> Any:
-        return as_kernel(kernel)(*args, **kwargs)
-
-    def simulate(kernel: Any) -> Kernel:
-        return as_kernel(kernel)
-
-    def measured(kernel: Any = None, **_: Any) -> Any:
-        if kernel is None:
-            return measured
-        return MeasuredKernel(as_kernel(kernel))
-
-    names: dict[str, Any] = {"jit": jit, "simulate": simulate, "simulate_kernel": simulate_kernel}
-    for name in ("benchmark", "baremetal", "profile"):
-        names[name] = measured
-    names["trace"] = jit
-    return names
-
-
-class MeasuredKernel:
-    """``nki.benchmark`` and its relatives: the simulator's latency in place of the device's."""
-
-    def __init__(self, kernel: Kernel) -> None:
-        self.kernel = kernel
-        self.benchmark_result = SimpleNamespace(nc_latency=Latency(None))
-        functools.update_wrapper(self, kernel.function)
-
-    def __getitem__(self, grid: Any) -> MeasuredKernel:
-        return MeasuredKernel(self.kernel[grid])
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        before = DEFAULTS.observer
-
-        def observe(kernel: Kernel, session: Session) -> None:
-            schedule = timeline.simulate(session.trace, session.target)
-            latency = None if schedule.unknown else schedule.latency_ns * 1e-6
-            self.benchmark_result = SimpleNamespace(nc_latency=Latency(latency))
-            if before is not None:
-                before(kernel, session)
-
-        DEFAULTS.observer = observe
-        try:
-            return self.kernel(*args, **kwargs)
-        finally:
-            DEFAULTS.observer = before

@@ -11,7 +11,7 @@ from accelopt_lsp.nki.dialects import LANGUAGE_CONSTANTS, Dialect
 from accelopt_lsp.profiler.simulator.creation import MemoryRegion, element_of, par_dim
 from accelopt_lsp.profiler.simulator.elements import ELEMENTS
 from accelopt_lsp.profiler.simulator.indexing import MeshGrid, arange
-from accelopt_lsp.profiler.simulator.kernels import ProgramAxis, jit_functions
+from accelopt_lsp.profiler.simulator.kernels import ProgramAxis
 from accelopt_lsp.profiler.simulator.language import (
     Constants,
     all_reduce,
@@ -21,7 +21,12 @@ from accelopt_lsp.profiler.simulator.language import (
     spmd_dim,
     static_cast,
 )
-from accelopt_lsp.profiler.simulator.typing_names import TensorAnnotation, legacy_typing
+from accelopt_lsp.profiler.simulator.launch import jit_functions
+from accelopt_lsp.profiler.simulator.typing_names import (
+    TensorAnnotation,
+    constants_of,
+    legacy_typing,
+)
 
 
 def _unchanged(function: Any = None, **_: Any) -> Any:
@@ -83,13 +88,15 @@ def modules() -> dict[str, dict[str, Any]]:
         "multi_buffer": _Directive,
         "auto_alloc": _Directive,
     }
+    isa = isa_names(Dialect.LEGACY)
     root = jit_functions(Dialect.LEGACY)
     root.update(par_dim=par_dim, tensor=TensorAnnotation())
     return {
         "neuronxcc": {},
         "neuronxcc.nki": root,
         "neuronxcc.nki.language": language,
-        "neuronxcc.nki.isa": isa_names(Dialect.LEGACY),
+        "neuronxcc.nki.isa": isa,
+        "neuronxcc.nki.isa.constants": constants_of(isa),
         "neuronxcc.nki.typing": legacy_typing(),
         "neuronxcc.nki.compiler": compiler,
     }

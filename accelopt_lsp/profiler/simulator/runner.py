@@ -22,6 +22,7 @@ from accelopt_lsp.profiler.simulator.elements import ELEMENTS, as_dtype, to_carr
 from accelopt_lsp.profiler.simulator.errors import ArgumentFault, KernelNotFound, ValuesNeeded
 from accelopt_lsp.profiler.simulator.following import MAX_ELEMENTS
 from accelopt_lsp.profiler.simulator.kernels import (
+    DEFAULTS,
     Kernel,
     Outcome,
     TensorInput,
@@ -60,6 +61,7 @@ class KernelRunner:
         except ValueError as error:
             raise ArgumentFault(str(error)) from None
         has_lowering("nl.exp")
+        DEFAULTS.target = task.target
         code = compile(task.source, task.path, "exec", dont_inherit=True)
         with hidden_package():
             self.channel.send("progress", message="importing the file")

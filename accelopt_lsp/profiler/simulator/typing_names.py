@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import EnumType
 from typing import Any
 
 from attrs import frozen
@@ -25,6 +26,11 @@ class TensorAnnotation:
             dtype = parts[1] if len(parts) > 1 else None
             return TensorAnnotation(tuple(int(n) for n in parts[0]), dtype)
         return TensorAnnotation(tuple(int(n) for n in parts if isinstance(n, int)))
+
+
+def constants_of(isa: dict[str, Any]) -> dict[str, Any]:
+    """``nki.isa.constants``: the enumerations of ``nki.isa``."""
+    return {name: value for name, value in isa.items() if isinstance(value, EnumType)}
 
 
 def legacy_typing() -> dict[str, Any]:
