@@ -185,6 +185,21 @@ CARRIERS = {d.name: carrier_type(d) for d in all_dtypes()}
 """NumPy types of carriers, by name of the data type."""
 
 
+PRECISION_VARIABLE = "NKI_PRECISE_FP"
+"""Environment variable that turns the rounding to narrow types off (NKI CPU Simulator)."""
+
+
+def keep_precision() -> None:
+    """Hold values of all floating-point types in float32 from now on, unrounded.
+
+    ``NKI_PRECISE_FP=0`` asks scripts' kernels for it, to tell faults of the algorithm from loss
+    of precision. Outputs are still rounded to their type when they are handed over.
+    """
+    for dtype in all_dtypes():
+        if dtype.kind is Kind.FLOAT:
+            ROUNDERS[dtype.name] = _float32
+
+
 def to_carrier(values: Array, dtype: DType) -> Array:
     """Values of an input as a contiguous carrier of ``dtype``, rounded."""
     carrier = carrier_type(dtype)

@@ -13,6 +13,7 @@ import numpy as np
 from accelopt_lsp.nki.dialects import LANGUAGE_CONSTANTS, MEMORIES, Dialect
 from accelopt_lsp.nki.dtypes import all_dtypes
 from accelopt_lsp.nki.operands import Buffer
+from accelopt_lsp.nki.targets import Target
 from accelopt_lsp.profiler.simulator import state as sessions
 from accelopt_lsp.profiler.simulator.creation import (
     MemoryRegion,
@@ -23,6 +24,7 @@ from accelopt_lsp.profiler.simulator.creation import (
 from accelopt_lsp.profiler.simulator.elements import ELEMENTS, from_carrier
 from accelopt_lsp.profiler.simulator.errors import KernelRejected, UnsupportedByKernel
 from accelopt_lsp.profiler.simulator.indexing import DynamicSlice, loop_range
+from accelopt_lsp.profiler.simulator.kernels import default_target
 from accelopt_lsp.profiler.simulator.library import api_functions, operator_functions
 from accelopt_lsp.profiler.simulator.loop_reductions import loop_reduce as reduce_loops
 from accelopt_lsp.profiler.simulator.tensors import BlockTensor, Tensor
@@ -42,7 +44,13 @@ class Constants(SimpleNamespace):
         raise UnsupportedByKernel(f"accelopt's simulator does not know {owner}.{name}")
 
 
-def _tile_sizes() -> Constants:
+def target_of(dialect: Dialect) -> Target:
+    """Target of the kernel that runs, or of those that the script will call."""
+    session = sessions.current()
+    return default_target(dialect) if session is None else session.target
+
+
+def _tile_sizes(dialect: Dialect) -> Constants:
     values = {
         k.partition(".")[2]: v for k, v in LANGUAGE_CONSTANTS.items() if k.startswith("tile_size.")
     }
@@ -52,10 +60,7 @@ def _tile_sizes() -> Constants:
 
         @property
         def total_available_sbuf_size(self) -> int:
-            session = sessions.current()
-            if session is None:
-                raise KernelRejected("sizes of a target are known inside a kernel only", "R022")
-            target = session.target
+            target = target_of(dialect)
             reserved = target.get("sbuf_reserved_bytes") or 0
             return int(target["sbuf_partition_bytes"] - reserved)
 
@@ -141,7 +146,7 @@ def language_names(dialect: Dialect) -> dict[str, Any]:
         num_programs=num_programs,
         program_ndim=program_ndim,
         expand_dims=expand_dims,
-        tile_size=_tile_sizes(),
+        tile_size=_tile_sizes(dialect),
         device_print=device_print,
     )
     if dialect is Dialect.CURRENT:
@@ -267,19 +272,18 @@ class CoreVersion(IntEnum):
     gen4 = 4
 
 
-def get_nc_version() -> CoreVersion:
-    return CoreVersion(sessions.active().target.generation)
-
-
 def get_nc_sub_version() -> int:
     """Revision of the silicon: the first, since targets describe no other."""
-    sessions.active()
     return 0
 
 
 def isa_names(dialect: Dialect) -> dict[str, Any]:
     """Everything that ``nki.isa`` holds in a dialect."""
     names: dict[str, Any] = dict(api_functions("nisa", dialect))
+
+    def get_nc_version() -> CoreVersion:
+        return CoreVersion(target_of(dialect).generation)
+
     names.update(
         engine=EngineName,
         reduce_cmd=ReduceCommand,

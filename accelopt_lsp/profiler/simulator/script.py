@@ -14,6 +14,9 @@ from pathlib import Path
 from accelopt_lsp.profiler.base import Limits
 from accelopt_lsp.profiler.simulator.protocol import Access, project_of
 
+_KEPT = ("PATH", "LANG", "LC_ALL", "TZ")
+_KEPT_PREFIXES = ("NKI_", "NEURON_PLATFORM_")
+"""Variables that a sandboxed script keeps: what Python needs, and NKI's own switches."""
 _EXIT = os._exit
 """Kept from before the sandbox takes it away from the script."""
 
@@ -68,10 +71,12 @@ def _run(
     target: str | None,
     scratch: str | None = None,
 ) -> int:
-    from accelopt_lsp.profiler.simulator import hook, kernels
+    from accelopt_lsp.profiler.simulator import elements, hook, kernels
 
     hook.install()
     kernels.DEFAULTS.target = target
+    if os.environ.get(elements.PRECISION_VARIABLE) == "0":
+        elements.keep_precision()
     if scratch is not None:
         _enter_sandbox(path, scratch)
     before, first = sys.argv, sys.path[0] if sys.path else ""
@@ -107,7 +112,7 @@ def _enter_sandbox(path: Path, scratch: str) -> None:
     from accelopt_lsp.profiler.simulator import sandbox
 
     limits = Limits()
-    for name in [n for n in os.environ if n not in ("PATH", "LANG", "LC_ALL", "TZ")]:
+    for name in [n for n in os.environ if n not in _KEPT and not n.startswith(_KEPT_PREFIXES)]:
         del os.environ[name]
     os.environ.update(HOME=scratch, TMPDIR=scratch)
     tempfile.tempdir = scratch
