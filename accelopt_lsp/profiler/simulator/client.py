@@ -14,6 +14,7 @@ from typing import Any
 
 from attrs import evolve
 
+from accelopt_lsp.nki.arguments import FileSpec, TupleSpec
 from accelopt_lsp.nki.profile import Profile
 from accelopt_lsp.profiler.base import Failure, FailureKind, Job, Outcome, Progress
 from accelopt_lsp.profiler.simulator.errors import KernelNotFound
@@ -99,11 +100,23 @@ class _JobRun:
         return Access(
             scratch=str(self.scratch),
             project=str(project_of(job.path)),
-            read_paths=tuple(str(p.resolve()) for p in job.read_paths),
+            read_paths=(*(str(p.resolve()) for p in job.read_paths), *self.given_files()),
             seconds=job.limits.seconds,
             memory_bytes=job.limits.memory_bytes,
             instructions=job.limits.instructions,
         )
+
+    def given_files(self) -> list[str]:
+        """Files that the user named as arguments; a directive in the text gives no such right."""
+        values, origins = self.job.arguments.values, self.job.arguments.origins
+        folder = self.job.path.parent
+        return [
+            str((folder / part.path).resolve())
+            for name, spec in values.items()
+            if origins.get(name, "given") == "given"
+            for part in (spec.items if isinstance(spec, TupleSpec) else (spec,))
+            if isinstance(part, FileSpec)
+        ]
 
     async def start(self, role: Role) -> Child:
         child = await Child.start(role, self.scratch)
