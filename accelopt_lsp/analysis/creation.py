@@ -8,6 +8,7 @@ from typing import Any
 from attrs import evolve
 
 from accelopt_lsp.analysis.affine import Undecided
+from accelopt_lsp.analysis.issue import call_api
 from accelopt_lsp.analysis.machine import Machine, Record
 from accelopt_lsp.analysis.references import as_buffer, as_dtype
 from accelopt_lsp.analysis.tensors import size
@@ -42,6 +43,8 @@ def create(
         return Unknown(str(error))
     if api.name == "nl.shared_constant":
         return _shared_constant(m, bound)
+    if api.name == "nl.shared_identity_matrix":
+        return _identity(m, node, bound)
     template = bound.get("a", bound.get("x"))
     dtype = _dtype(bound.get("dtype"), template)
     buffer = _buffer(bound.get("buffer"), template)
@@ -128,6 +131,22 @@ def _shared_constant(m: Machine, bound: dict[str, Any]) -> Value:
     dtype = as_dtype(bound.get("dtype")) or constant.dtype or FLOAT32
     storage = m.new_storage(constant.shape, dtype, Buffer.HBM, kind="input")
     return View.whole(storage)
+
+
+def _identity(m: Machine, node: ast.AST, bound: dict[str, Any]) -> Value:
+    """A constant in HBM (legacy), loaded into a tile of SBUF (current)."""
+    n, dtype = size(bound["n"]), as_dtype(bound["dtype"])
+    if dtype is None:
+        m.unknown("the data type of nl.shared_identity_matrix is not known")
+        return Unknown("the data type of nl.shared_identity_matrix is not known")
+    matrix = View.whole(m.new_storage((n, n), dtype, Buffer.HBM, kind="input"))
+    if m.dialect is Dialect.LEGACY:
+        return matrix
+    tile = bound["dst"]
+    if tile is None:
+        tile = View.whole(m.new_storage((n, n), dtype, Buffer.SBUF, node=node))
+    call_api(m, node, "nisa.dma_copy", [], {"dst": tile, "src": matrix})
+    return tile  # type: ignore[no-any-return]
 
 
 def renamed(storage_name: str, value: Value) -> Value:

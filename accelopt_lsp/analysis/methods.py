@@ -12,8 +12,8 @@ from accelopt_lsp.analysis.affine import Affine, Undecided, Var
 from accelopt_lsp.analysis.host import host_method
 from accelopt_lsp.analysis.issue import call_api
 from accelopt_lsp.analysis.machine import MAX_LENGTH, Machine, Record
-from accelopt_lsp.analysis.references import as_dtype
-from accelopt_lsp.analysis.tensors import reshape, select, size, sizes
+from accelopt_lsp.analysis.references import as_buffer, as_dtype
+from accelopt_lsp.analysis.tensors import mesh_grid, reshape, select, size, sizes
 from accelopt_lsp.analysis.values import (
     DynamicSlice,
     HostArray,
@@ -55,7 +55,7 @@ def language_call(
         return DynamicSlice(start, size(bound["size"]))
     if api.name == "nl.expand_dims":
         owner = bound.get("data", bound.get("x"))
-        return call_method(m, node, Method(owner, "expand_dims"), [bound["axis"]], {})
+        return _expand_dims(m, node, owner, bound["axis"])
     if api.name == "nl.program_id":
         axis = bound["axis"]
         return m.program[axis] if isinstance(axis, int) and 0 <= axis < len(m.program) else 0
@@ -67,7 +67,43 @@ def language_call(
         return 0
     if api.name == "nl.loop_reduce":
         return _loop_reduce(m, node, bound)
-    return Unknown(f"{api.name} is not analyzed")
+    if api.name in _GRIDS:
+        return mesh_grid(_GRIDS[api.name])
+    if api.name in _MEMORIES:
+        buffer = as_buffer(bound["buffer"])
+        return Unknown("the buffer is not known") if buffer is None else _holds(api.name, buffer)
+    if api.name == "nl.device_print":
+        return None
+    return Unknown(f"{api.name} is not analyzed", number=api.name == "nl.static_cast")
+
+
+_GRIDS = {
+    "nl.gemm_grid": (slice(0, 128), slice(0, 512)),
+    "nl.gemm_stationary_grid": (slice(0, 128), slice(0, 128)),
+}
+_MEMORIES: dict[str, tuple[Buffer, ...]] = {
+    "nl.is_hbm": (Buffer.HBM,),
+    "nl.is_sbuf": (Buffer.SBUF,),
+    "nl.is_psum": (Buffer.PSUM,),
+    "nl.is_on_chip": (Buffer.SBUF, Buffer.PSUM),
+}
+
+
+def _holds(name: str, buffer: Buffer) -> bool:
+    return buffer in _MEMORIES[name]
+
+
+def _expand_dims(m: Machine, node: ast.AST, owner: Value, axis: Value) -> Value:
+    """One axis or several; they count in the result."""
+    given = axis.items if isinstance(axis, ListValue) else axis
+    axes = tuple(size(a) for a in (given if isinstance(given, tuple | list) else (given,)))
+    if not isinstance(owner, View):
+        return Unknown("nl.expand_dims of something that is no tile")
+    rank = len(owner.shape) + len(axes)
+    result: Value = owner
+    for at in sorted(a % rank for a in axes):
+        result = call_method(m, node, Method(result, "expand_dims"), [at], {})
+    return result
 
 
 def _programs(m: Machine, api: Api, bound: dict[str, Any]) -> Value:

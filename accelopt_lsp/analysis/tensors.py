@@ -184,13 +184,18 @@ def _host_item(owner: HostArray, parts: tuple[Value, ...]) -> Value:
 
 def _indexed_name(m: Machine, owner: Ref, parts: tuple[Value, ...]) -> Value:
     if owner.path == "nl.mgrid":
-        return _mgrid(parts)
+        return mesh_grid(parts)
     if owner.path in ("nt.tensor", "nt.mutable_tensor"):
         return Unknown("an annotation")
     return Unknown(f"{owner.path}[...] is not analyzed")
 
 
-def _mgrid(parts: tuple[Value, ...]) -> Value:
+def mesh_grid(parts: tuple[Value, ...]) -> Value:
+    """``nl.mgrid[parts]``.
+
+    Raises:
+        Undecided: a part is no slice with a known step.
+    """
     spans: list[tuple[Linear, int, int]] = []
     for part in parts:
         if not isinstance(part, slice) or part.stop is None:
