@@ -146,7 +146,7 @@ def _identity(m: Machine, node: ast.AST, bound: dict[str, Any]) -> Value:
     if tile is None:
         tile = View.whole(m.new_storage((n, n), dtype, Buffer.SBUF, node=node))
     call_api(m, node, "nisa.dma_copy", [], {"dst": tile, "src": matrix})
-    return tile  # type: ignore[no-any-return]
+    return tile
 
 
 def renamed(storage_name: str, value: Value) -> Value:

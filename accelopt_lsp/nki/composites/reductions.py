@@ -57,7 +57,7 @@ def _var(b: Builder) -> None:
     group = prod(x.shape[a] for a in axes)
     groups = x.free // group
     flat = flat_tile(b, "x")
-    limit = b.target.get("bn_stats_free_max") or 512
+    limit = int(b.target.get("bn_stats_free_max") or 512)
     chunks = ceil(group / limit)
     shape = reduced_shape(x.shape, axes, not b.legacy)
     dst = b.returns(shape, b.dtype(x.dtype))
