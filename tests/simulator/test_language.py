@@ -447,6 +447,29 @@ def test_in_place(run_text, statement, inputs, reference):
     np.testing.assert_allclose(result, expected, rtol=2e-5, atol=1e-6)
 
 
+def test_mask_that_holds_throughout(run_text):
+    """It cuts nothing, also where the result's axis has another size than the operand's."""
+    text = """import neuronxcc.nki as nki
+import neuronxcc.nki.isa as nisa
+import neuronxcc.nki.language as nl
+
+
+@nki.jit
+def kernel(a_in):
+    a = nl.load(a_in)
+    p, f = nl.arange(128)[:, None], nl.arange(96)[None, :]
+    stats = nisa.bn_stats(a[p, f], mask=f < 96)
+    result = nisa.bn_aggr(stats)
+    out = nl.ndarray(result.shape, dtype=result.dtype, buffer=nl.shared_hbm)
+    nl.store(out, result)
+    return out
+"""
+    a = INPUTS["a"]
+    result = run_text(text, a).as_returned()
+    expected = np.stack([a.mean(1), a.var(1)], axis=1)
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
+
+
 def test_accumulation_written_out(run_text):
     """``psum[...] = psum + product``: a copy and an addition, since an engine reads one PSUM tile."""
     text = """import neuronxcc.nki as nki

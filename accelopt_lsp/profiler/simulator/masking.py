@@ -86,14 +86,13 @@ def _cuts(rank: int, bounds: dict[int, Cut], shape: tuple[int, ...]) -> list[Cut
     found = []
     for axis, (size, low, high) in bounds.items():
         at = 0 if axis == 0 else len(shape) - (rank - axis)
-        if at < 0 or shape[at] == 1:
+        if at < 0 or shape[at] == 1 or (low, high) == (0, size):
             continue
         if shape[at] != size:
             raise KernelRejected(
                 f"the mask covers {size} positions of an axis of size {shape[at]}", "R033"
             )
-        if (low, high) != (0, size):
-            found.append((at, low, high))
+        found.append((at, low, high))
     return found
 
 
