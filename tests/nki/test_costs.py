@@ -42,6 +42,19 @@ class TestTensorEngine:
     def test_fp32_transpose_of_a_square_takes_213_ns(self):
         assert busy(LEGACY, "nisa.nc_transpose", "f32[128,128]") == pytest.approx(213.3, abs=0.1)
 
+    def test_two_rows_at_once_take_the_time_of_one(self):
+        """K = 256 in 8-bit floats costs what K = 128 in bfloat16 does (trainium2_arch)."""
+        args = ("f32[128,512]@psum", "f8e4m3[128,2,128]", "f8e4m3[128,2,512]")
+        packed = busy(CURRENT, "nisa.nc_matmul", *args, target="trn2", perf_mode="double_row")
+        plain = ("f32[128,512]@psum", "bf16[128,128]", "bf16[128,512]")
+        assert packed == busy(CURRENT, "nisa.nc_matmul", *plain, target="trn2")
+        work = (
+            call(CURRENT, "nisa.nc_matmul", *args, target="trn2", perf_mode="double_row")
+            .issues[0]
+            .work
+        )
+        assert work.flops == 2 * 256 * 128 * 512
+
     def test_rows_of_the_contraction_cost_nothing(self):
         short = busy(LEGACY, "nisa.nc_matmul", "bf16[1,128]", "bf16[1,512]")
         assert short == busy(LEGACY, "nisa.nc_matmul", "bf16[128,128]", "bf16[128,512]")
@@ -55,6 +68,12 @@ class TestTensorEngine:
 
 class TestVectorEngine:
     """1.12 GHz on Trainium 1, a time to issue, and more for two inputs in SBUF."""
+
+    def test_statistics_stream_and_merge(self):
+        """N cycles to take them, 13 for each triple to merge them, 64 at least."""
+        assert busy(LEGACY, "nisa.bn_stats", TILE) == pytest.approx(512 / 1.12 + ISSUE)
+        assert busy(LEGACY, "nisa.bn_aggr", "f32[128,36]") == pytest.approx(156 / 1.12 + ISSUE)
+        assert busy(LEGACY, "nisa.bn_aggr", "f32[128,6]") == pytest.approx(64 / 1.12 + ISSUE)
 
     def test_one_input(self):
         ns = busy(LEGACY, "nisa.tensor_scalar", TILE, "maximum", 0.0)

@@ -7,7 +7,7 @@ import inspect
 import pytest
 
 from accelopt_lsp.nki.apis import APIS, find_api
-from accelopt_lsp.nki.dialects import BindError, Dialect
+from accelopt_lsp.nki.dialects import BindError, Dialect, Role, api, version_key
 
 LEGACY, CURRENT = Dialect.LEGACY, Dialect.CURRENT
 SIGNATURES = [
@@ -94,3 +94,30 @@ def test_an_unknown_name_is_none():
 
 def test_packages():
     assert (LEGACY.package, CURRENT.package) == ("neuronxcc.nki", "nki")
+
+
+def test_versions_say_which_signatures_exist():
+    entry = api("nisa.x", Role.QUERY, "X.", legacy="()", current="()", since="0.3.0", until="0.4")
+    current = entry.signatures[CURRENT]
+    assert [current.exists_in(v) for v in ("0.2.0", "0.3", "0.4.0", "0.5.0")] == [
+        False,
+        True,
+        True,
+        False,
+    ]
+    assert entry.signatures[LEGACY].exists_in("0.1.0")
+    assert version_key("0.10") > version_key("0.9.1")
+    assert version_key("0.4") == version_key("0.4.0")
+
+
+@pytest.mark.parametrize(
+    ("name", "since"),
+    [
+        ("nisa.activate2", "0.4.0"),
+        ("nisa.exponential", "0.2.0"),
+        ("nisa.get_nc_sub_version", "0.5.0"),
+        ("nisa.activation", None),
+    ],
+)
+def test_versions_of_compute_calls(name, since):
+    assert APIS[name].signatures[CURRENT].since == since
