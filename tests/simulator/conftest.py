@@ -26,11 +26,16 @@ def run_text(stand_ins: None, tmp_path: Path) -> Runner:
     """Run ``kernel`` of a source text in this process."""
 
     def run(
-        text: str, *inputs: Any, target: str = "trn1", full: bool = True, grid: Any = ()
+        text: str,
+        *inputs: Any,
+        target: str = "trn1",
+        full: bool = True,
+        grid: Any = (),
+        order: Any = None,
     ) -> running.Outcome:
         path = tmp_path / "case.py"
         path.write_text(text)
-        return run_file(path, *inputs, target=target, full=full, grid=grid)
+        return run_file(path, *inputs, target=target, full=full, grid=grid, order=order)
 
     return run
 

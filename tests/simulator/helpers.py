@@ -27,7 +27,12 @@ Runner = Callable[..., running.Outcome]
 
 
 def run_file(
-    path: Path, *inputs: Any, target: str = "trn1", full: bool = True, grid: Any = ()
+    path: Path,
+    *inputs: Any,
+    target: str = "trn1",
+    full: bool = True,
+    grid: Any = (),
+    order: Any = None,
 ) -> running.Outcome:
     spec = importlib.util.spec_from_file_location(f"case_{path.stem}", path)
     assert spec is not None and spec.loader is not None
@@ -44,7 +49,7 @@ def run_file(
             names=OPERATOR_NAMES,
         )
         values = [convert_input(v) for v in inputs]
-        return running.execute(kernel, values, {}, session, grid)
+        return running.execute(kernel, values, {}, session, grid, order)
     finally:
         del sys.modules[spec.name]
 

@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from attrs import define, evolve, field
 
+from accelopt_lsp.nki.dialects import Dialect
 from accelopt_lsp.profiler.simulator.elements import Array
 from accelopt_lsp.profiler.simulator.errors import KernelRejected
 from accelopt_lsp.profiler.simulator.indexing import LoopIndex, running_loops
+from accelopt_lsp.profiler.simulator.library import entry_of
 
 if TYPE_CHECKING:
     from accelopt_lsp.profiler.simulator.plans import Plan
@@ -122,6 +124,8 @@ class Cores:
             self._abandon()
 
     def _begin(self, program: Program) -> None:
+        if program is not self.current:
+            self._note_switch(self.current, program)
         program.started = True
         self.current = program
         self._restore(program)
@@ -167,7 +171,6 @@ class Cores:
                 meeting.line,
             )
         me.waiting = meeting
-        self._note_switch(me, other, plan)
         self._hand_over(me, other)
         if me.waiting is not None:
             raise KernelRejected(
@@ -190,6 +193,7 @@ class Cores:
 
     def _hand_over(self, me: Program, other: Program) -> None:
         """Let the other program run until it hands back."""
+        self._note_switch(me, other)
         self._save(me)
         if other.started:
             other.resume.release()
@@ -209,16 +213,17 @@ class Cores:
     def _thread(self, program: Program) -> None:
         self.current = program
         self._restore(program)
+        other = next(p for p in self.programs if p is not program)
         try:
             with np.errstate(all="ignore"):
                 self._body(program)
+                self._note_switch(program, other)
         except _Abandoned:
             program.ended = True
             return
         except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits
             self._failure = error
             program.ended = True
-        other = next(p for p in self.programs if p is not program)
         other.resume.release()
 
     def _abandon(self) -> None:
@@ -248,8 +253,10 @@ class Cores:
         session.shared.counts = program.counts
         running_loops()[:] = program.loops
 
-    def _note_switch(self, me: Program, other: Program, plan: Plan) -> None:
+    def _note_switch(self, me: Program, other: Program) -> None:
         """Engines keep accumulators between instructions: each core has its own."""
+        entry = entry_of("nisa.register_move", Dialect.CURRENT)
+        plan = self.session.plan(entry, {"dst": None, "src": None})
         first, mine, theirs = self._switches == 0, me.number, other.number
         self._switches += 1
         stores = self._stores
