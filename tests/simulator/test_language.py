@@ -470,6 +470,31 @@ def kernel(a_in):
     np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
 
 
+def test_rows_that_a_mask_left_out_are_computed_with(run_text):
+    """What comes of them is no value, but the tile that holds it was written."""
+    text = """import neuronxcc.nki as nki
+import neuronxcc.nki.isa as nisa
+import neuronxcc.nki.language as nl
+
+
+@nki.jit
+def kernel(a_in):
+    p, f = nl.arange(128)[:, None], nl.arange(96)[None, :]
+    a = nl.load(a_in[p, f], mask=p < 100)
+    stats = nl.ndarray((128, 12), dtype=nl.float32)
+    for part in range(2):
+        stats[:, part * 6 : part * 6 + 6] = nisa.bn_stats(a[:, part * 48 : part * 48 + 48])
+    result = nisa.bn_aggr(stats)
+    out = nl.ndarray((100, 2), dtype=result.dtype, buffer=nl.shared_hbm)
+    i, j = nl.arange(128)[:, None], nl.arange(2)[None, :]
+    nl.store(out[i, j], result[i, j], mask=i < 100)
+    return out
+"""
+    a = INPUTS["a"]
+    expected = np.stack([a.mean(1), a.var(1)], axis=1)[:100]
+    np.testing.assert_allclose(run_text(text, a).as_returned(), expected, rtol=1e-4, atol=1e-5)
+
+
 def test_accumulation_written_out(run_text):
     """``psum[...] = psum + product``: a copy and an addition, since an engine reads one PSUM tile."""
     text = """import neuronxcc.nki as nki

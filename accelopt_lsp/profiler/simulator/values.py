@@ -114,6 +114,10 @@ def read(session: Session, tensor: Tensor, line: int, step: Step) -> Array:
             raise KernelRejected(message, "R099", line)
         if not memory.quiet:
             session.notes.setdefault(f"line {line}: {message}")
+        if values.dtype == np.float32:
+            # What is computed from what a mask left out is a value, if not a number: poison that
+            # spread would make tiles that were written look as if they were not.
+            values = np.where(memory.poisoned(values), np.float32(np.nan), values)
     return values
 
 
