@@ -80,7 +80,8 @@ def select(tensor: Tensor, key: Any) -> Tensor:
     """
     if key is Ellipsis:
         return tensor
-    parts = key if type(key) is tuple else (key,)
+    # An index may be all of nl.mgrid[...], which is a kind of tuple.
+    parts = key if type(key) is tuple else tuple(key) if isinstance(key, tuple) else (key,)
     for part in parts:
         kind = type(part)
         if kind is slice or kind is int or kind is LoopIndex:
