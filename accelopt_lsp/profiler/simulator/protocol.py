@@ -206,9 +206,14 @@ class Channel:
 
 
 def project_of(path: Path) -> Path:
-    """Folder of the project that a kernel belongs to: what it may read."""
+    """Folder of the project that a kernel belongs to: what it may read.
+
+    That is the closest folder with a project file, else the kernel's package, else its folder.
+    """
     folder = path.resolve().parent
     for candidate in (folder, *folder.parents):
         if any((candidate / mark).exists() for mark in ("pyproject.toml", ".git", "setup.py")):
             return candidate
+    while (folder / "__init__.py").exists() and (folder.parent / "__init__.py").exists():
+        folder = folder.parent
     return folder

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -300,10 +301,25 @@ def load(task: KernelTask, code: CodeType) -> ModuleType:
     module.__file__ = task.path
     module.__package__ = package
     if package:
-        importlib.import_module(package)
+        _import_package(package, folder)
     sys.modules[name] = module
     exec(code, module.__dict__)  # noqa: S102 - running the kernel's file is this child's job
     return module
+
+
+def _import_package(package: str, folder: Path) -> None:
+    """Import a package whose root lies in ``folder``, which itself may be out of reach."""
+    root = package.partition(".")[0]
+    if root not in sys.modules:
+        place = folder / root
+        spec = importlib.util.spec_from_file_location(
+            root, place / "__init__.py", submodule_search_locations=[str(place)]
+        )
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[root] = module
+        spec.loader.exec_module(module)
+    importlib.import_module(package)
 
 
 def _package_of(path: Path) -> tuple[str, Path]:
