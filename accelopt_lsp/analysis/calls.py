@@ -124,7 +124,10 @@ def _call_name(
         if api.role is Role.CREATION:
             return create(m, node, api, args, kwargs)
         if api.role in (Role.INSTRUCTION, Role.COMPUTE) and path != "nl.loop_reduce":
-            return call_api(m, node, path, args, kwargs, nodes)
+            result = call_api(m, node, path, args, kwargs, nodes)
+            if path == "nisa.register_alloc":
+                return Unknown("the value of a register is known on the device only", number=True)
+            return result
         return language_call(m, node, api, args, kwargs)
     if head == "ncc":
         return _placed(path)

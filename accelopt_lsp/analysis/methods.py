@@ -67,6 +67,9 @@ def language_call(
         return 0
     if api.name == "nl.loop_reduce":
         return _loop_reduce(m, node, bound)
+    if api.name in ("nl.fori_loop", "nl.while_loop"):
+        m.unknown(f"the iterations of {api.name} are not counted")
+        return None
     if api.name in _GRIDS:
         return mesh_grid(_GRIDS[api.name])
     if api.name in _MEMORIES:

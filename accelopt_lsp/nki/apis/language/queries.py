@@ -100,4 +100,28 @@ APIS = (
         )
         for n, summary in _LOOPS
     ),
+    api(
+        "nl.dynamic_range",
+        Role.LOOP,
+        "A loop of the hardware, whose bounds may be registers.",
+        current="(start, stop=None, step=1)",
+    ),
+    api(
+        "nl.fori_loop",
+        Role.QUERY,
+        "Runs a function for every number of a range, in a loop of the hardware.",
+        current="(lower, upper, body_fun, step=1)",
+    ),
+    api(
+        "nl.while_loop",
+        Role.QUERY,
+        "Runs a function as long as the register that it returns is not 0.",
+        current="(init, body_fun)",
+    ),
+    api(
+        "nl.no_reorder",
+        Role.QUERY,
+        "Instructions inside keep their order.",
+        current="()",
+    ),
 )
