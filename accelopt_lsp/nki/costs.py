@@ -21,6 +21,8 @@ from accelopt_lsp.nki.work import DmaWork, Work
 MIN_CYCLES = 64
 """No Vector, Scalar or GpSimd instruction takes fewer cycles (MIN_II in the documentation)."""
 GPSIMD_START_CYCLES = 150
+MIN_DYNAMIC_CYCLES = 600
+"""Least cycles of an instruction with a run-time address (nisa.tensor_copy_dynamic_src, 2.26)."""
 
 
 @frozen(slots=True)
@@ -139,6 +141,8 @@ def instruction_cost(instruction: str, engine: Engine, work: Work, target: Targe
     if formula is None:
         return None
     cycles = formula(work, engine, target)
+    if work.dynamic:
+        cycles = max(cycles, MIN_DYNAMIC_CYCLES)
     if engine is Engine.VECTOR:
         busy = cycles / target["vector_clock"] + target["vector_issue_ns"]
         if work.sbuf_inputs > 1 and not work.psum_inputs:

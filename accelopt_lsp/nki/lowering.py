@@ -236,6 +236,11 @@ class Builder:
         found = spec.violations(types, {"engine": chosen, **values}, self.target)
         self.violations.extend(v for v in found if not (self.legacy and _legacy_accepts(v)))
         work = _work(op, chosen, types, values)
+        for role, slot in tuple(operands.items()):
+            dynamic = self.types[slot].dynamic
+            if dynamic is not None and dynamic.index is not None:
+                operands[f"{role}_index"] = f"{slot}.index"
+                self.types[f"{slot}.index"] = dynamic.index
         self.issues.append(Issue(op, chosen, tuple(operands.items()), tuple(values.items()), work))
 
     def finish(self) -> Lowered:

@@ -51,6 +51,30 @@ def row_major_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
+class DynamicKind(StrEnum):
+    """Where the run-time part of an address comes from."""
+
+    REGISTER = "register"
+    SCALAR = "scalar"
+    VECTOR = "vector"
+    GATHER = "gather"
+    MASKED = "masked"
+
+
+@frozen(slots=True)
+class Dynamic:
+    """The run-time part of an operand's address.
+
+    Attributes:
+        kind: one offset from a register or from SBUF, one for each position of an axis, a
+            gather along the free axis, or a mask over several axes.
+        index: the tile that holds the offsets; None for registers and masks.
+    """
+
+    kind: DynamicKind
+    index: OperandType | None = None
+
+
 @frozen(slots=True, cache_hash=True)
 class OperandType:
     """Shape, layout, data type and memory of one operand, without its address.
@@ -62,6 +86,7 @@ class OperandType:
         strides: elements between neighbours of each dimension; of an on-chip tensor the
             first one is 0 (partitions have no stride). None means contiguous.
         start_partition: first partition used (on chip).
+        dynamic: what of the address is known at run time only.
     """
 
     shape: tuple[int, ...]
@@ -69,6 +94,7 @@ class OperandType:
     buffer: Buffer
     strides: tuple[int, ...] | None = None
     start_partition: int = 0
+    dynamic: Dynamic | None = None
     _layout: tuple[int, ...] = field(init=False, eq=False, repr=False)
 
     def __attrs_post_init__(self) -> None:

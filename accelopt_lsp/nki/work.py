@@ -65,6 +65,7 @@ class Work:
         contiguous: the innermost free dimension of every tile operand is contiguous.
         reduces: a reduction is read out of the engine's accumulators at the end.
         dma: the transfer, for DMA instructions.
+        dynamic: an operand's address is known at run time only.
     """
 
     partitions: int
@@ -80,6 +81,7 @@ class Work:
     contiguous: bool = True
     reduces: bool = False
     dma: DmaWork | None = None
+    dynamic: bool = False
 
 
 def matmul_passes(dtype_bytes: int) -> int:
@@ -144,6 +146,7 @@ def elementwise_work(
         all_16bit=all(t.dtype.is_16bit_float for t in operands),
         contiguous=all(_innermost_contiguous(t) for t in operands),
         reduces=reduces,
+        dynamic=any(t.dynamic is not None for t in operands),
     )
 
 

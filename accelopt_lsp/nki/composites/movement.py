@@ -66,7 +66,7 @@ def _atomic_rmw(b: Builder) -> None:
     if not b.is_tile("value"):
         source = b.temporary(_tile_shape(dst.shape), dst.dtype)
         b.emit("memset", Engine.VECTOR, {"value": plain(b.values["value"])}, dst=source)
-    b.emit("dma_copy", None, {"dst_rmw_op": "add"}, dst="dst", src=source)
+    b.emit("dma_copy", None, {}, dst="dst", src=source, before="dst")
 
 
 @lowers("nl.gather_flattened")

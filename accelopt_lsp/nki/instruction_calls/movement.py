@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from accelopt_lsp.nki.lowering import Builder, lowers
+from accelopt_lsp.nki.lowering import Builder, LoweringError, lowers
 
 
 @lowers("nisa.dma_copy")
 def _dma_copy(b: Builder) -> None:
     b.tile("dst"), b.tile("src")
-    b.emit("dma_copy", None, {}, dst="dst", src="src")
+    attrs = {}
+    if str(b.values.get("oob_mode")).rpartition(".")[2] == "skip":
+        attrs["oob_mode"] = "skip"
+    operands = {"dst": "dst", "src": "src"}
+    operator = b.values.get("dst_rmw_op")
+    if operator is not None:
+        if operator != "add":
+            raise LoweringError(f"dst_rmw_op can only be add, got {operator}")
+        operands["before"] = "dst"
+    b.emit("dma_copy", None, attrs, **operands)
 
 
 @lowers("nisa.dma_transpose")

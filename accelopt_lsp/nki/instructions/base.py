@@ -90,7 +90,11 @@ class Instruction:
     source: str = "nki.isa"
 
     def operand(self, role: str) -> Operand | None:
-        return next((o for o in self.operands if o.role == role), None)
+        found = next((o for o in self.operands if o.role == role), None)
+        if found is None and role.endswith("_index") and self.operand(role[:-6]) is not None:
+            # Offsets that a dynamic operand takes from SBUF.
+            return Operand(role, DMA_BUFFERS)
+        return found
 
     def violations(
         self, operands: Operands, attrs: Attributes, target: Target

@@ -35,9 +35,10 @@ INSTRUCTIONS = (
         (
             Operand("dst", DMA_BUFFERS, written=True),
             Operand("src", DMA_BUFFERS),
+            Operand("before", DMA_BUFFERS, optional=True),
         ),
         (Engine.DMA,),
-        ("dge_mode",),
+        ("dge_mode", "oob_mode"),
         (
             "at least 2 KiB a partition for full bandwidth; below 512 B a descriptor costs as much",
             "PSUM is out of reach",

@@ -11,6 +11,7 @@ from accelopt_lsp.profiler.simulator.errors import KernelRejected
 from accelopt_lsp.profiler.simulator.indexing import Affine
 from accelopt_lsp.profiler.simulator.masks import NEVER, Mask, holds
 from accelopt_lsp.profiler.simulator.pending import Pending
+from accelopt_lsp.profiler.simulator.run_time import masked
 from accelopt_lsp.profiler.simulator.tensors import Tensor
 
 if TYPE_CHECKING:
@@ -47,6 +48,8 @@ def masked_call(session: Session, entry: Entry, bound: dict[str, Any], frame: Fr
             if value.memory is None:
                 session.flush()
             narrowed[name] = _narrow(value, rank, bounds, entry.name, name)
+            if narrowed[name].fault is not None and rest:
+                narrowed[name] = masked(narrowed[name], _shifted(rest, bounds, rank))
     plan = session.plan(entry, narrowed)
     result = plan.lowered.result
     if result is None:

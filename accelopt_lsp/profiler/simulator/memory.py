@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from accelopt_lsp.nki.dtypes import DType
+from accelopt_lsp.nki.dtypes import DType, numpy_dtype
 from accelopt_lsp.nki.operands import Buffer
 from accelopt_lsp.profiler.simulator.elements import (
     CARRIERS,
@@ -15,6 +15,8 @@ from accelopt_lsp.profiler.simulator.elements import (
     POISON_BITS,
     ROUNDERS,
     Array,
+    from_carrier,
+    to_carrier,
 )
 
 if TYPE_CHECKING:
@@ -130,9 +132,14 @@ class Memory:
         self.state = FULL
 
     def view(self, tensor: Tensor) -> Array:
-        """NumPy view of a region; allocates poisoned memory where there is none yet."""
+        """NumPy view of a region; allocates poisoned memory where there is none yet.
+
+        A view as another data type is a copy, which :meth:`store` writes back.
+        """
         if self.array is None:
             self.allocate()
+        if tensor.element is not self.element:
+            return self._reinterpreted(tensor)
         carrier = CARRIERS[self.element.name]
         size = carrier.itemsize
         return np.ndarray(
@@ -142,6 +149,40 @@ class Memory:
             tensor.offset * size,
             tuple([s * size for s in tensor.strides]),
         )
+
+    def _bits(self) -> Array:
+        """All elements as the device holds them."""
+        assert self.array is not None
+        return np.ascontiguousarray(from_carrier(self.array, self.element)).view(np.uint8)
+
+    def _reinterpreted(self, tensor: Tensor) -> Array:
+        size = tensor.element.nbytes
+        values = np.ndarray(
+            tensor.shape,
+            numpy_dtype(tensor.element),
+            self._bits(),
+            tensor.offset * size,
+            tuple([s * size for s in tensor.strides]),
+        )
+        return to_carrier(values, tensor.element)
+
+    def store(self, tensor: Tensor, values: Array, where: Any = True) -> None:
+        """Write a view as another data type: bits go where they belong."""
+        if self.array is None:
+            self.allocate()
+        bits = self._bits().copy()
+        size = tensor.element.nbytes
+        place = np.ndarray(
+            tensor.shape,
+            numpy_dtype(tensor.element),
+            bits,
+            tensor.offset * size,
+            tuple([s * size for s in tensor.strides]),
+        )
+        stored = from_carrier(values, tensor.element)
+        np.copyto(place, np.broadcast_to(stored, tensor.shape), where=where, casting="unsafe")
+        assert self.array is not None
+        self.array[...] = to_carrier(bits.view(numpy_dtype(self.element)), self.element)
 
     def allocate(self, *, poison: bool = True) -> None:
         array = self._acquire()

@@ -93,6 +93,7 @@ class Step:
         exact: it only moves values, between equal types.
         into_result: it writes the call's result.
         is_matmul: it is a matrix product.
+        dynamic: an operand's address is known at run time only.
         accumulators: engine whose accumulators it uses, and its lanes; None for most.
     """
 
@@ -105,6 +106,7 @@ class Step:
     exact: bool
     into_result: bool
     is_matmul: bool
+    dynamic: bool = False
     accumulators: tuple[str, slice] | None = None
 
 
@@ -199,7 +201,7 @@ def make_plan(lowered: Lowered, extra: Mapping[str, Any]) -> Plan:
     steps = tuple(_step(issue, lowered, extra) for issue in lowered.issues)
     slots = [slot for step in steps for slot in step.slots]
     simple = len(steps) == 1 and not any(
-        "@" in s or (s.startswith("%") and s != RESULT) for s in slots
+        "@" in s or "." in s or (s.startswith("%") and s != RESULT) for s in slots
     )
     result = lowered.result
     strides = () if result is None else row_major_strides(result.shape)
@@ -239,6 +241,7 @@ def _step(issue: Issue, lowered: Lowered, extra: Mapping[str, Any]) -> Step:
         exact=exact,
         into_result=into_result,
         is_matmul=issue.op == "nc_matmul",
+        dynamic=any(lowered.types[slot].dynamic is not None for _, slot in issue.operands),
         accumulators=_accumulators(issue, lowered),
     )
 

@@ -38,6 +38,13 @@ def _make(
     session: Session, plan: Plan, slot: str, known: dict[str, Any], site: Site, line: int
 ) -> Tensor:
     wanted = plan.lowered.types[slot]
+    if slot.endswith(".index"):
+        base = slot.removesuffix(".index")
+        if base not in known:
+            known[base] = _make(session, plan, base, known, site, line)
+        tile = known[base].dynamic.tile
+        assert isinstance(tile, Tensor)
+        return tile
     base, _, view = slot.partition("@")
     if view:
         if base not in known:

@@ -10,7 +10,7 @@ from math import prod
 from typing import Any
 
 from accelopt_lsp.nki.dtypes import DType
-from accelopt_lsp.nki.operands import Buffer, OperandType, row_major_strides
+from accelopt_lsp.nki.operands import Buffer, Dynamic, OperandType, row_major_strides
 from accelopt_lsp.profiler.simulator import state as sessions
 from accelopt_lsp.profiler.simulator.elements import ELEMENTS, Array, ElementType
 from accelopt_lsp.profiler.simulator.errors import KernelRejected
@@ -27,9 +27,10 @@ def operand_type(
     element: DType,
     buffer: Buffer,
     start_partition: int,
+    dynamic: Dynamic | None = None,
 ) -> OperandType:
     """The descriptor of a view; equal views share one, so comparing them is cheap."""
-    key = (shape, strides, element.name, buffer, start_partition)
+    key = (shape, strides, element.name, buffer, start_partition, dynamic)
     found = _TYPES.get(key)
     if found is None:
         first = 0 if buffer is Buffer.HBM else 1
@@ -37,9 +38,9 @@ def operand_type(
         inner = _normalised(shape[first:], strides[first:])
         same = inner == _normalised(shape[first:], row_major[first:])
         layout = None if same else (0,) * first + strides[first:]
-        made = OperandType(shape, element, buffer, layout, start_partition)
+        made = OperandType(shape, element, buffer, layout, start_partition, dynamic)
         found = _TYPES[key] = _TYPES.setdefault(
-            (shape, layout, element.name, buffer, start_partition, "interned"), made
+            (shape, layout, element.name, buffer, start_partition, dynamic, "interned"), made
         )
     return found
 
@@ -61,6 +62,7 @@ class Tensor:
         buffer: memory it lives in.
         fault: why the view must not be used as it is (index out of bounds), unless a mask
             cuts it short.
+        dynamic: what of its addresses is known at run time only (an :class:`~.dynamic.Index`).
         augmented: it is the result of an in-place operator, so that assigning it is no copy.
     """
 
@@ -70,6 +72,7 @@ class Tensor:
         "_region",
         "augmented",
         "buffer",
+        "dynamic",
         "element",
         "fault",
         "memory",
@@ -98,6 +101,7 @@ class Tensor:
         self._region: Region | None = None
         self.fault: Any = None
         self.augmented = False
+        self.dynamic: Any = None
 
     # What the simulator needs.
 
@@ -111,8 +115,9 @@ class Tensor:
             raise KernelRejected(self.fault.describe(), "R028")
         start = 0
         if self.buffer is not Buffer.HBM and self.memory is not None:
-            start = self.offset // self.memory.row
-        found = operand_type(self.shape, self.strides, self.element, self.buffer, start)
+            start = self.offset // self.row
+        dynamic = None if self.dynamic is None else self.dynamic.described()
+        found = operand_type(self.shape, self.strides, self.element, self.buffer, start, dynamic)
         self.operand = found
         return found
 
@@ -124,6 +129,8 @@ class Tensor:
         memory = self.memory
         assert memory is not None
         row = memory.row
+        if self.dynamic is not None or self.element.nbytes != memory.element.nbytes:
+            return (memory.id, 0, memory.rows, 0, row * memory.element.nbytes)
         key = (self.shape, self.strides, row)
         extent = _EXTENTS.get(key)
         if extent is None:
@@ -168,7 +175,24 @@ class Tensor:
         return view
 
     def derived(self, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Tensor:
-        return Tensor(self.memory, shape, strides, offset, self.element, self.buffer)
+        made = Tensor(self.memory, shape, strides, offset, self.element, self.buffer)
+        if self.dynamic is not None:
+            made.dynamic = self.dynamic
+            if self.dynamic.form and shape[0] != self.shape[0]:
+                raise KernelRejected("a dimension with run-time indices cannot be sliced", "R081")
+        return made
+
+    def static(self, offset: int) -> Tensor:
+        """The same view at a fixed place."""
+        return Tensor(self.memory, self.shape, self.strides, offset, self.element, self.buffer)
+
+    @property
+    def row(self) -> int:
+        """Elements of a partition (a row in HBM) of the allocation, in the view's own type."""
+        assert self.memory is not None
+        if self.element is self.memory.element:
+            return self.memory.row
+        return self.memory.row * self.memory.element.nbytes // self.element.nbytes
 
     def array(self) -> Array:
         """NumPy view of the carrier (full mode only)."""
@@ -285,9 +309,46 @@ class Tensor:
         self.settle()
         return views.select_dim(self, dim, index)
 
-    def ap(self, pattern: Any, offset: int | None = None, **options: Any) -> Tensor:
+    def vector_select(self, dim: int, vector_offset: Any) -> Tensor:
         self.settle()
-        return views.access_pattern(self, pattern, offset or 0, options)
+        return run_time.vector_select(self, dim, vector_offset)
+
+    def indirect(self, index: Any, num_elem: int | None = None) -> Tensor:
+        self.settle()
+        return run_time.indirect(self, index, num_elem)
+
+    def view(self, dtype: Any) -> Tensor:
+        self.settle()
+        return views.reinterpret(self, dtype)
+
+    reinterpret_cast = view
+
+    def rearrange(self, src_pattern: Any, dst_pattern: Any, fixed_sizes: Any = None) -> Tensor:
+        self.settle()
+        return views.rearrange(self, src_pattern, dst_pattern, fixed_sizes or {})
+
+    def get_pattern(self) -> list[list[int]]:
+        """``[[stride, count], ...]``, as :meth:`ap` takes it."""
+        self.settle()
+        return [[s, n] for s, n in zip(self.strides, self.shape, strict=True)]
+
+    def is_indirect(self) -> bool:
+        """Whether a run-time index is part of the view."""
+        return self.dynamic is not None
+
+    def ap(
+        self,
+        pattern: Any,
+        offset: int | None = None,
+        scalar_offset: Any = None,
+        vector_offset: Any = None,
+        indirect_dim: int = 0,
+        dtype: Any = None,
+    ) -> Tensor:
+        self.settle()
+        return run_time.access_pattern(
+            self, pattern, offset or 0, scalar_offset, vector_offset, indirect_dim, dtype
+        )
 
     def is_contiguous(self) -> bool:
         return self.contiguous()
@@ -531,4 +592,4 @@ class BlockTensor:
         sessions.active().assign(found, rest or Ellipsis, value)
 
 
-from accelopt_lsp.profiler.simulator import views  # noqa: E402 - views are made of tensors
+from accelopt_lsp.profiler.simulator import run_time, views  # noqa: E402 - made of tensors

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from accelopt_lsp.profiler.simulator.elements import Array
+from accelopt_lsp.profiler.simulator import dynamic
+from accelopt_lsp.profiler.simulator.elements import ROUNDERS, Array
 from accelopt_lsp.profiler.simulator.errors import KernelRejected
-from accelopt_lsp.profiler.simulator.memory import FRESH, FULL, PARTIAL
+from accelopt_lsp.profiler.simulator.memory import FRESH, FULL, PARTIAL, Memory
 from accelopt_lsp.profiler.simulator.numerics.base import REGISTERS, REMARKS
 from accelopt_lsp.profiler.simulator.plans import Step
 from accelopt_lsp.profiler.simulator.tensors import Tensor
@@ -35,6 +36,9 @@ def compute(
         accumulates: add to what the destination holds.
         where: positions that a mask leaves to be written.
     """
+    if step.dynamic:
+        _compute_dynamic(session, step, tensors, line, accumulates, where)
+        return
     inputs = {role: read(session, tensors[at], line, step) for role, at in step.reads}
     if step.accumulators is not None:
         _load_accumulators(session, step, inputs, line)
@@ -47,6 +51,75 @@ def compute(
         REMARKS.clear()
     for role, at in step.writes:
         write(tensors[at], values[role], step.exact, where, accumulates)
+
+
+def _compute_dynamic(
+    session: Session,
+    step: Step,
+    tensors: Sequence[Tensor],
+    line: int,
+    accumulates: bool,
+    where: Array | None,
+) -> None:
+    """Run an instruction with operands whose addresses are known only now."""
+    places = {
+        at: dynamic.place(tensors[at], step, line)
+        for _, at in (*step.reads, *step.writes)
+        if tensors[at].dynamic is not None
+    }
+    inputs = {}
+    for role, at in step.reads:
+        found = places.get(at)
+        if found is None:
+            inputs[role] = read(session, tensors[at], line, step)
+            continue
+        inputs[role] = dynamic.read(tensors[at], found)
+        memory = tensors[at].memory
+        assert memory is not None
+        _check_written(session, step, memory, inputs[role], line, found[1])
+    if step.accumulators is not None:
+        _load_accumulators(session, step, inputs, line)
+    values = step.numeric(inputs, step.attrs)
+    if step.accumulators is not None:
+        _keep_accumulators(session, step, values)
+    for role, at in step.writes:
+        tensor = tensors[at]
+        skipped = dynamic.counted(list(places.values()), tensor.shape)
+        counts = where
+        if skipped is not None:
+            counts = skipped if where is None else skipped & where
+        target = places.get(at)
+        if target is None:
+            write(tensor, values[role], step.exact, counts, accumulates)
+            continue
+        memory = tensor.memory
+        assert memory is not None
+        rounded = values[role] if step.exact else memory.round(values[role])
+        if rounded.shape != tensor.shape and rounded.size > 1:
+            rounded = rounded.reshape(tensor.shape)
+        dynamic.write(tensor, target, rounded, counts)
+
+
+def _check_written(
+    session: Session, step: Step, memory: Memory, values: Array, line: int, counts: Array | None
+) -> None:
+    """Complain about gathered elements that were never written.
+
+    Raises:
+        KernelRejected: there are some, and no mask left them out.
+    """
+    if memory.state == FULL or memory.masked:
+        return
+    unwritten = memory.poisoned(values)
+    if unwritten is not None and counts is not None:
+        unwritten = unwritten & counts
+    if memory.state == FRESH or (unwritten is not None and unwritten.any()):
+        raise KernelRejected(
+            f"{step.issue.op} reads parts of {memory.name or 'a tile'} (created on line "
+            f"{memory.line}) that were never written",
+            "R099",
+            line,
+        )
 
 
 def _load_accumulators(session: Session, step: Step, inputs: dict[str, Array], line: int) -> None:
@@ -140,6 +213,11 @@ def write(
         elif memory.state == FRESH:
             memory.allocate()
             memory.state = PARTIAL
+    if tensor.element is not memory.element:
+        memory.before_write(0)
+        kept = values if exact else ROUNDERS[tensor.element.name](values)
+        memory.store(tensor, kept.reshape(shape), True if where is None else where)
+        return
     memory.before_write(covered)
     view = memory.view(tensor)
     if values.shape != shape and values.size > 1:

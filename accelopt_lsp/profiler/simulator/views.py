@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 
 from accelopt_lsp.nki.operands import Buffer, row_major_strides
+from accelopt_lsp.profiler.simulator import run_time
+from accelopt_lsp.profiler.simulator.dynamic import Index
+from accelopt_lsp.profiler.simulator.elements import as_dtype
 from accelopt_lsp.profiler.simulator.errors import KernelRejected, UnsupportedByKernel
 from accelopt_lsp.profiler.simulator.indexing import (
     Affine,
@@ -16,6 +19,7 @@ from accelopt_lsp.profiler.simulator.indexing import (
     LoopIndex,
     broadcast_grid,
 )
+from accelopt_lsp.profiler.simulator.registers import Register
 from accelopt_lsp.profiler.simulator.tensors import Tensor
 
 _PATTERNS: dict[tuple[Any, ...], tuple[Any, ...]] = {}
@@ -87,15 +91,17 @@ def select(tensor: Tensor, key: Any) -> Tensor:
         if kind is slice or kind is int or kind is LoopIndex:
             continue
         if kind is Affine or kind is ArangeVector:
+            if any(type(p) is Tensor for p in parts):
+                return run_time.advanced(tensor, parts, _advanced)
             return _advanced(tensor, parts)
         if isinstance(part, np.ndarray) and part.ndim:
             raise UnsupportedByKernel(
                 "accelopt's simulator does not know indices that are not affine"
             )
         if isinstance(part, Tensor):
-            raise UnsupportedByKernel(
-                "accelopt's simulator does not know indirect indices (a tile as an index)"
-            )
+            return run_time.advanced(tensor, parts, _advanced)
+        if kind is Register:
+            return _basic(tensor, parts)
     return _basic(tensor, parts)
 
 
@@ -118,6 +124,7 @@ def _basic(tensor: Tensor, parts: tuple[Any, ...]) -> Tensor:
     offset = tensor.offset
     new_shape: list[int] = []
     new_strides: list[int] = []
+    index: Index | None = None
     dim = 0
     for part in parts:
         if part is None:
@@ -151,6 +158,18 @@ def _basic(tensor: Tensor, parts: tuple[Any, ...]) -> Tensor:
             offset += start * stride
             new_shape.append(count)
             new_strides.append(stride * step)
+        elif isinstance(part, DynamicSlice) and isinstance(part.start, Register | Tensor):
+            if on_chip and dim == 0:
+                raise KernelRejected("partitions cannot be indexed at run time", "R083")
+            moved, index = run_time.offset_of(part.start, stride, size - part.size + 1)
+            offset += moved
+            new_shape.append(part.size)
+            new_strides.append(stride)
+        elif isinstance(part, Register):
+            if on_chip and dim == 0:
+                raise KernelRejected("partitions cannot be indexed at run time", "R083")
+            moved, index = run_time.offset_of(part, stride, size)
+            offset += moved
         elif isinstance(part, DynamicSlice):
             start = _integer(part.start)
             if not 0 <= start <= start + part.size <= size or part.size < 1:
@@ -160,10 +179,10 @@ def _basic(tensor: Tensor, parts: tuple[Any, ...]) -> Tensor:
             new_strides.append(stride)
         else:
             number = _integer(part)
-            index = number + size if number < 0 else number
-            if not 0 <= index < size:
+            position = number + size if number < 0 else number
+            if not 0 <= position < size:
                 raise _out_of_bounds(dim, size, f"index {number}")
-            offset += index * stride
+            offset += position * stride
             if on_chip and dim == 0:
                 new_shape.append(1)
                 new_strides.append(stride)
@@ -175,7 +194,7 @@ def _basic(tensor: Tensor, parts: tuple[Any, ...]) -> Tensor:
         new_strides.append(1)
     view = tensor.derived(tuple(new_shape), tuple(new_strides), offset)
     view.fault = tensor.fault
-    return view
+    return view if index is None else run_time.with_index(view, index)
 
 
 def _slice_bounds(dim: int, size: int, start: Any, stop: Any, step: Any) -> tuple[int, int, int]:
@@ -450,34 +469,67 @@ def slice_dim(tensor: Tensor, dim: int, start: int, end: int, step: int) -> Tens
 
 def select_dim(tensor: Tensor, dim: int, index: Any) -> Tensor:
     """One position of a dimension."""
-    if isinstance(index, Tensor):
-        raise UnsupportedByKernel("accelopt's simulator does not know dynamic select()")
+    if isinstance(index, Tensor | Register):
+        return run_time.select(tensor, dim, index)
     at = dim + tensor.ndim if dim < 0 else dim
     return _basic(tensor, (*[slice(None)] * at, index))
 
 
-def access_pattern(tensor: Tensor, pattern: Any, offset: int, options: dict[str, Any]) -> Tensor:
-    """``ap([[stride, count], ...], offset)`` over the whole allocation.
+def reinterpret(tensor: Tensor, dtype: Any) -> Tensor:
+    """The same bits as another data type; the last dimension shrinks or grows accordingly.
 
     Raises:
-        UnsupportedByKernel: run-time offsets.
-        KernelRejected: the pattern leaves the allocation.
+        KernelRejected: the last dimension is not contiguous, or does not divide.
     """
-    for name in ("scalar_offset", "vector_offset", "dtype"):
-        if options.get(name) is not None:
-            raise UnsupportedByKernel(f"accelopt's simulator does not know ap({name}=...)")
-    memory = tensor.settle()
-    shape = tuple(int(count) for _, count in pattern)
-    strides = tuple(int(stride) for stride, _ in pattern)
-    if tensor.buffer is not Buffer.HBM and strides[0] != memory.row and shape[0] > 1:
+    element = as_dtype(dtype)
+    if element is None:
+        raise KernelRejected(f"{dtype!r} is no data type of NKI")
+    if tensor.dynamic is not None:
+        raise KernelRejected("a view with a run-time index cannot change its type", "R081")
+    old, new = tensor.element.nbytes, element.nbytes
+    shape, strides, offset = tensor.shape, tensor.strides, tensor.offset
+    if old != new:
+        if shape[-1] > 1 and strides[-1] != 1:
+            raise KernelRejected("view(dtype) needs a contiguous last dimension", "R081")
+        if shape[-1] * old % new:
+            raise KernelRejected(
+                f"view(dtype): {shape[-1]} elements of {old} bytes are no whole number of "
+                f"elements of {new} bytes",
+                "R081",
+            )
+        if any(s * old % new for s in strides[:-1]) or offset * old % new:
+            raise KernelRejected("view(dtype): rows do not start at whole elements", "R081")
+        shape = (*shape[:-1], shape[-1] * old // new)
+        strides = (*[s * old // new for s in strides[:-1]], 1)
+        offset = offset * old // new
+    return Tensor(tensor.memory, shape, strides, offset, element, tensor.buffer)
+
+
+def rearrange(tensor: Tensor, source: Any, target: Any, sizes: dict[str, int]) -> Tensor:
+    """Split, reorder and merge dimensions by name: ``(("b", ("h", "w")), ("b", "w", "h"))``.
+
+    Raises:
+        KernelRejected: names that do not match, or data would have to move.
+    """
+    groups = [g if isinstance(g, tuple | list) else (g,) for g in source]
+    if len(groups) != tensor.ndim:
         raise KernelRejected(
-            f"the first stride on chip is the free size {memory.row}, got {strides[0]}", "R082"
+            f"rearrange: {len(groups)} groups for {tensor.ndim} dimensions", "R081"
         )
-    low, high = _reach(offset, strides, shape)
-    if low < 0 or high >= memory.rows * memory.row:
-        raise KernelRejected(
-            f"elements {low} to {high} leave an allocation of {memory.rows * memory.row}", "R028"
-        )
-    while len(shape) < 2 and tensor.buffer is not Buffer.HBM:
-        shape, strides = (*shape, 1), (*strides, 1)
-    return tensor.derived(shape, strides, offset)
+    named: dict[str, tuple[int, int]] = {}
+    for group, size, stride in zip(groups, tensor.shape, tensor.strides, strict=True):
+        known = [sizes.get(name, -1) for name in group]
+        if known.count(-1) > 1:
+            raise KernelRejected(f"rearrange: give the size of all but one of {group}", "R081")
+        rest = prod(n for n in known if n != -1)
+        parts = [size // max(rest, 1) if n == -1 else n for n in known]
+        if prod(parts) != size:
+            raise KernelRejected(f"rearrange: {parts} does not split {size}", "R080")
+        for name, part, step in zip(group, parts, row_major_strides(tuple(parts)), strict=True):
+            named[name] = (part, step * stride)
+    wanted = [g if isinstance(g, tuple | list) else (g,) for g in target]
+    if sorted(n for g in wanted for n in g) != sorted(named):
+        raise KernelRejected("rearrange: both patterns must name the same dimensions", "R081")
+    flat = [named[n] for g in wanted for n in g]
+    spread = tensor.derived(tuple(n for n, _ in flat), tuple(s for _, s in flat), tensor.offset)
+    return reshape(spread, tuple(prod(named[n][0] for n in g) for g in wanted))

@@ -123,7 +123,11 @@ def _tensor_copy(inputs: Inputs, attrs: Attributes) -> Results:
 
 @computes("dma_copy")
 def _dma_copy(inputs: Inputs, attrs: Attributes) -> Results:
-    return {"dst": inputs["src"]}
+    """``src``, or ``src`` added to what the destination holds, in float32."""
+    before = inputs.get("before")
+    if before is None:
+        return {"dst": inputs["src"]}
+    return {"dst": as_float(before) + as_float(inputs["src"]).reshape(before.shape)}
 
 
 @computes("reciprocal")
