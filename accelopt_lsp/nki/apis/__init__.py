@@ -6,15 +6,32 @@ from collections.abc import Mapping
 
 from accelopt_lsp.nki.apis import (
     elementwise,
+    gather,
     language,
     movement,
+    mx,
+    random,
     reductions,
+    search,
+    selection,
     sequencer,
     tensor_engine,
 )
 from accelopt_lsp.nki.dialects import Api
 
-_FAMILIES = (tensor_engine, elementwise, reductions, movement, sequencer, language)
+_FAMILIES = (
+    tensor_engine,
+    elementwise,
+    reductions,
+    movement,
+    sequencer,
+    selection,
+    search,
+    gather,
+    random,
+    mx,
+    language,
+)
 APIS: Mapping[str, Api] = {a.name: a for family in _FAMILIES for a in family.APIS}
 
 

@@ -66,6 +66,7 @@ def _atomic_rmw(b: Builder) -> None:
     if not b.is_tile("value"):
         source = b.temporary(_tile_shape(dst.shape), dst.dtype)
         b.emit("memset", Engine.VECTOR, {"value": plain(b.values["value"])}, dst=source)
+    b.tile("dst")
     b.emit("dma_copy", None, {}, dst="dst", src=source, before="dst")
 
 

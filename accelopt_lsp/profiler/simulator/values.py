@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from accelopt_lsp.profiler.simulator import dynamic
-from accelopt_lsp.profiler.simulator.elements import ROUNDERS, Array
+from accelopt_lsp.profiler.simulator.elements import POISON_BITS, ROUNDERS, Array
 from accelopt_lsp.profiler.simulator.errors import KernelRejected
 from accelopt_lsp.profiler.simulator.memory import FRESH, FULL, PARTIAL, Memory
 from accelopt_lsp.profiler.simulator.numerics.base import REGISTERS, REMARKS
@@ -190,7 +190,8 @@ def read(session: Session, tensor: Tensor, line: int, step: Step) -> Array:
         if values.dtype == np.float32:
             # What is computed from what a mask left out is a value, if not a number: poison that
             # spread would make tiles that were written look as if they were not.
-            values = np.where(memory.poisoned(values), np.float32(np.nan), values)
+            poisoned = np.equal(values.view(np.uint32), POISON_BITS)
+            values = np.where(poisoned, np.float32(np.nan), values)
     return values
 
 
