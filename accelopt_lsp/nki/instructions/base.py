@@ -50,6 +50,7 @@ class Operand:
         vector: a per-partition scalar, shape ``[P, 1]``.
         written: the instruction writes it.
         optional: it may be left out, or be a plain number.
+        anywhere: it need not start where access patterns must (its own check says where).
     """
 
     role: str
@@ -57,6 +58,7 @@ class Operand:
     vector: bool = False
     written: bool = False
     optional: bool = False
+    anywhere: bool = False
 
 
 @frozen(slots=True)
@@ -134,7 +136,9 @@ def _operand_violations(
                 f"the hardware has {limit}",
                 spec.role,
             )
-        elif not start_partition_allowed(given.start_partition, given.partitions):
+        elif instruction.engines[0] is not Engine.DMA and not start_partition_allowed(
+            given.start_partition, given.partitions
+        ):
             yield Violation(
                 "R100",
                 f"{instruction.id}: {spec.role} starts at partition {given.start_partition} with "
@@ -197,3 +201,6 @@ def _shape_violations(instruction: Instruction, operands: Operands) -> Iterator[
 
 DST = Operand("dst", written=True)
 DATA = Operand("data")
+KEPT = Operand("kept", optional=True)
+"""What a destination holds before an instruction that writes parts of it: a dependence, no input
+that streams through an engine."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 from typing import Any
 
 from accelopt_lsp.nki.dtypes import Kind
@@ -48,10 +49,15 @@ def free_size(instruction: str, *roles: str) -> Check:
         for role in roles:
             given = operands.get(role)
             limit = None if given is None else FREE_MAX.get(given.buffer)
-            if given is not None and limit is not None and given.free > limit:
+            if given is None or limit is None or given.free <= limit:
+                continue
+            # What is repeated with stride 0 takes no addresses of its own.
+            sizes = zip(given.shape[1:], given.layout[1:], strict=True)
+            distinct = prod(size for size, stride in sizes if stride)
+            if distinct > limit:
                 yield Violation(
                     "R026",
-                    f"{instruction}: {role} has {given.free} elements a partition, an instruction "
+                    f"{instruction}: {role} has {distinct} elements a partition, an instruction "
                     f"takes at most {limit} in {given.buffer.upper()}; split the free axis",
                     role,
                 )
@@ -176,3 +182,84 @@ def expect_free(
             f"(shape {list(given.shape)})",
             role,
         )
+
+
+def types_of(
+    instruction: str,
+    role: str,
+    wanted: str,
+    *,
+    names: frozenset[str] = frozenset(),
+    kinds: tuple[Kind, ...] = (),
+    bytes_below: int = 8,
+) -> Check:
+    """The data types that one operand may have, by name or by kind and size.
+
+    Args:
+        wanted: for the message, as in "must be ...".
+    """
+
+    def check(operands: Operands, attrs: Attributes, target: Target) -> Iterator[Violation]:
+        given = operands.get(role)
+        if given is None or given.dtype.name in names:
+            return
+        if given.dtype.kind not in kinds or given.dtype.nbytes >= bytes_below:
+            yield Violation(
+                "R097",
+                f"{instruction}: {role} must be {wanted}, it is {given.dtype}; cast it with "
+                "tensor_copy, or make the tile with that type",
+                role,
+            )
+
+    return check
+
+
+def free_between(instruction: str, role: str, low: int, high: int) -> Check:
+    """Elements a partition of one operand."""
+
+    def check(operands: Operands, attrs: Attributes, target: Target) -> Iterator[Violation]:
+        given = operands.get(role)
+        if given is not None and not low <= given.free <= high:
+            what = "split the tile" if given.free > high else "pad the tile"
+            yield Violation(
+                "R026",
+                f"{instruction}: {role} has {given.free} elements a partition, {low} to {high} "
+                f"are possible; {what}",
+                role,
+            )
+
+    return check
+
+
+def same_partitions(instruction: str, first: str, *others: str) -> Check:
+    """Operands that work lane by lane."""
+
+    def check(operands: Operands, attrs: Attributes, target: Target) -> Iterator[Violation]:
+        wanted = operands[first].partitions
+        for role in others:
+            given = operands.get(role)
+            if given is not None and given.partitions != wanted:
+                yield Violation(
+                    "R024",
+                    f"{instruction}: {role} has {given.partitions} partitions, {first} has "
+                    f"{wanted}",
+                    role,
+                )
+
+    return check
+
+
+def same_type(instruction: str, first: str, second: str) -> Check:
+    """Operands that are moved as they are."""
+
+    def check(operands: Operands, attrs: Attributes, target: Target) -> Iterator[Violation]:
+        a, b = operands[first], operands[second]
+        if a.dtype != b.dtype:
+            yield Violation(
+                "R097",
+                f"{instruction}: {first} is {a.dtype} and {second} is {b.dtype}; it does not "
+                "cast, so both must have one type",
+                second,
+            )
+
+    return check

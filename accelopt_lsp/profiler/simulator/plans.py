@@ -94,6 +94,8 @@ class Step:
         into_result: it writes the call's result.
         is_matmul: it is a matrix product.
         dynamic: an operand's address is known at run time only.
+        moves: it moves values on chip, or reads less than its operand: what was never written
+            may pass through.
         accumulators: engine whose accumulators it uses, and its lanes; None for most.
     """
 
@@ -107,6 +109,7 @@ class Step:
     into_result: bool
     is_matmul: bool
     dynamic: bool = False
+    moves: bool = False
     accumulators: tuple[str, slice] | None = None
 
 
@@ -241,8 +244,27 @@ def _step(issue: Issue, lowered: Lowered, extra: Mapping[str, Any]) -> Step:
         exact=exact,
         into_result=into_result,
         is_matmul=issue.op == "nc_matmul",
+        moves=_moves(issue, lowered),
         dynamic=any(lowered.types[slot].dynamic is not None for _, slot in issue.operands),
         accumulators=_accumulators(issue, lowered),
+    )
+
+
+_MOVERS = frozenset(
+    "nc_transpose tensor_copy dma_copy dma_transpose nc_stream_shuffle nonzero_with_count".split()
+)
+
+
+def _moves(issue: Issue, lowered: Lowered) -> bool:
+    if issue.op == "nc_matmul":
+        return bool(issue.attr("is_transpose"))
+    if issue.op not in _MOVERS:
+        return False
+    spec = INSTRUCTIONS[issue.op]
+    return all(
+        lowered.types[slot].buffer is not Buffer.HBM
+        for role, slot in issue.operands
+        if (operand := spec.operand(role)) is not None and operand.written
     )
 
 

@@ -183,11 +183,11 @@ def read(session: Session, tensor: Tensor, line: int, step: Step) -> Array:
             f"{step.issue.op} reads parts of {memory.name or 'a tile'} (created on line "
             f"{memory.line}) that were never written"
         )
-        if not memory.masked:
+        if not memory.masked and not step.moves:
             raise KernelRejected(message, "R099", line)
         if not memory.quiet:
             session.notes.setdefault(f"line {line}: {message}")
-        if values.dtype == np.float32:
+        if values.dtype == np.float32 and not step.moves:
             # What is computed from what a mask left out is a value, if not a number: poison that
             # spread would make tiles that were written look as if they were not.
             poisoned = np.equal(values.view(np.uint32), POISON_BITS)

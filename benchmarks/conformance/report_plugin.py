@@ -1,0 +1,78 @@
+"""pytest plugin: one JSON line a test, for the tables of ``benchmarks/conformance``.
+
+The file is named by ``CONFORMANCE_REPORT``; ``CONFORMANCE_SECONDS`` limits one test's wall time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import time
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any
+
+import pytest
+
+
+class TooSlow(BaseException):
+    """A test took longer than a table is worth waiting for."""
+
+
+def _stop(signum: int, frame: FrameType | None) -> None:
+    raise TooSlow(f"longer than {os.environ['CONFORMANCE_SECONDS']} s")
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_call(item: Any) -> Iterator[None]:
+    """Limit the test's time."""
+    seconds = int(os.environ.get("CONFORMANCE_SECONDS", "0"))
+    if seconds:
+        signal.signal(signal.SIGALRM, _stop)
+        signal.alarm(seconds)
+    yield
+    signal.alarm(0)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: Any, call: Any) -> Iterator[None]:
+    """Write what came of it, with the last line of the exception that stopped it."""
+    result = yield
+    report = result.get_result()  # type: ignore[attr-defined]
+    if report.when != "call" and report.outcome == "passed":
+        return
+    why = ""
+    if call.excinfo is not None:
+        value = call.excinfo.value
+        cause = _root(value)
+        text = re.sub(r"\s+", " ", str(cause)).strip()
+        where = _where(cause)
+        why = f"{type(cause).__name__}: {text}{where}"
+    line = {
+        "id": item.nodeid,
+        "outcome": report.outcome,
+        "why": why,
+        "seconds": round(time.time() - call.start, 3),
+    }
+    with open(os.environ["CONFORMANCE_REPORT"], "a", encoding="utf-8") as file:
+        file.write(json.dumps(line) + "\n")
+
+
+def _root(error: BaseException) -> BaseException:
+    """The first cause of an exception."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return error
+
+
+def _where(error: BaseException) -> str:
+    """Where in the tested checkout it was raised."""
+    trace, found = error.__traceback__, ""
+    while trace is not None:
+        path = trace.tb_frame.f_code.co_filename
+        if "accelopt_lsp" not in path and "site-packages" not in path and "/lib/python" not in path:
+            found = f" ({os.path.basename(path)}:{trace.tb_lineno})"
+        trace = trace.tb_next
+    return found
