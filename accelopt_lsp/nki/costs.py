@@ -84,6 +84,29 @@ def _vector_speedup(work: Work, engine: Engine, target: Target) -> float:
     return 2.0 if work.contiguous else 1.0
 
 
+def _copy_predicated(work: Work, engine: Engine, target: Target) -> float:
+    """2N with source and predicate in SBUF, N when one of them is in PSUM, or a number."""
+    factor = 2.0 if work.sbuf_inputs > 1 else 1.0
+    return max(MIN_CYCLES, factor * work.elements)
+
+
+def _topk(work: Work, engine: Engine, target: Target) -> float:
+    """4n + K for each of the 16 partitions' elements (nisa.topk, NKI 0.6)."""
+    return 4.0 * work.elements + work.parameter
+
+
+def _local_gather(work: Work, engine: Engine, target: Target) -> float:
+    """Elements over ((28 + 4e)/4e) / min(4/size, e) with runs of e elements, as printed."""
+    run = work.elements / max(work.parameter, 1)
+    rate = (28 + 4 * run) / (4 * run) / min(4 / work.element_bytes, run)
+    return work.elements / rate
+
+
+def _quantize(work: Work, engine: Engine, target: Target) -> float:
+    """Four elements a partition and cycle (trainium3_arch)."""
+    return max(MIN_CYCLES, work.elements / 4)
+
+
 FORMULAS: Mapping[str, Formula] = {
     "activation": _one_input,
     "tensor_tensor": _two_inputs,
@@ -97,8 +120,20 @@ FORMULAS: Mapping[str, Formula] = {
     "memset": _one_input,
     "bn_stats": _stream,
     "bn_aggr": _merge_statistics,
+    "affine_select": _stream,
+    "iota": _stream,
+    "range_select": _stream,
+    "tensor_copy_predicated": _copy_predicated,
+    "max8": _stream,
+    "nc_find_index8": _stream,
+    "nc_match_replace8": _stream,
+    "topk": _topk,
+    "local_gather": _local_gather,
+    "nc_stream_shuffle": _stream,
+    "dropout": _stream,
+    "quantize_mx": _quantize,
 }
-TENSOR_ENGINE_INSTRUCTIONS = frozenset({"nc_matmul", "nc_transpose"})
+TENSOR_ENGINE_INSTRUCTIONS = frozenset({"nc_matmul", "nc_transpose", "nc_matmul_mx"})
 DMA_INSTRUCTIONS = frozenset({"dma_copy", "dma_transpose"})
 
 
@@ -133,7 +168,7 @@ def dma_ns(dma: DmaWork, target: Target) -> float:
 
 def instruction_cost(instruction: str, engine: Engine, work: Work, target: Target) -> Cost | None:
     """Occupancy and latency of one instruction, or None if no source gives its cost."""
-    if work.dma is not None:
+    if work.dma is not None and instruction in DMA_INSTRUCTIONS:
         return Cost(dma_ns(work.dma, target), target["dma_completion_ns"])
     if engine is Engine.TENSOR:
         return Cost(tensor_engine_ns(work, target), target["semaphore_ns"])

@@ -19,6 +19,7 @@ class Kind(StrEnum):
     SIGNED = "signed"
     UNSIGNED = "unsigned"
     BOOL = "bool"
+    PACKED = "packed"
 
 
 @frozen(slots=True)
@@ -66,6 +67,10 @@ _ALL = (
     DType("uint16", 2, Kind.UNSIGNED, "u16"),
     DType("uint32", 4, Kind.UNSIGNED, "u32"),
     DType("bool_", 1, Kind.BOOL, "bool", ("bool8",)),
+    DType("float8_e8m0fnu", 1, Kind.FLOAT, "f8e8m0", ("float8_e8m0",)),
+    DType("float8_e5m2_x4", 4, Kind.PACKED, "f8e5m2x4"),
+    DType("float8_e4m3fn_x4", 4, Kind.PACKED, "f8e4m3fnx4"),
+    DType("float4_e2m1fn_x4", 2, Kind.PACKED, "f4e2m1fnx4"),
 )
 _BY_NAME = {name: d for d in _ALL for name in (d.name, d.short, *d.aliases)}
 
@@ -103,7 +108,10 @@ def get_dtype(name: str) -> DType:
 
 @cache
 def numpy_dtype(dtype: DType) -> np.dtype:
-    """The NumPy data type that stores ``dtype`` (ml_dtypes for bfloat16 and 8-bit floats)."""
+    """The NumPy data type that stores ``dtype`` (ml_dtypes for bfloat16 and 8-bit floats).
+
+    Four packed values are the unsigned integer of their size; the first is in its lowest bits.
+    """
     import ml_dtypes
     import numpy as np
 
@@ -114,6 +122,10 @@ def numpy_dtype(dtype: DType) -> np.dtype:
         "float8_e4m3fn": ml_dtypes.float8_e4m3fn,
         "float8_e5m2": ml_dtypes.float8_e5m2,
         "bool_": np.bool_,
+        "float8_e8m0fnu": ml_dtypes.float8_e8m0fnu,
+        "float8_e5m2_x4": np.uint32,
+        "float8_e4m3fn_x4": np.uint32,
+        "float4_e2m1fn_x4": np.uint16,
     }
     found: np.dtype = np.dtype(special.get(dtype.name, dtype.name))
     return found

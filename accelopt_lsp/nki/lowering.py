@@ -22,9 +22,11 @@ from accelopt_lsp.nki.operands import Buffer, Engine, OperandType
 from accelopt_lsp.nki.targets import Target, get_target
 from accelopt_lsp.nki.work import (
     Work,
+    dma_compute_work,
     dma_work,
     elementwise_work,
     matmul_work,
+    packed_matmul_work,
     transpose_work,
 )
 
@@ -40,8 +42,8 @@ class Issue:
     Attributes:
         op: instruction id.
         engine: engine it runs on.
-        operands: (role, slot) pairs; a slot is a parameter name of the call, a temporary
-            (``%0``, ``%1``, ...) or ``%result``.
+        operands: (role, slot) pairs; a slot is a parameter name of the call, one tensor of a
+            list (``srcs.0``), a temporary (``%0``, ``%1``, ...) or ``%result``.
         attrs: (name, value) pairs.
         work: what it has to do.
     """
@@ -125,6 +127,11 @@ class Builder:
         self.types: dict[str, OperandType] = {
             k: v for k, v in values.items() if isinstance(v, OperandType)
         }
+        for name, given in values.items():
+            if isinstance(given, tuple):
+                self.types.update(
+                    (f"{name}.{i}", v) for i, v in enumerate(given) if isinstance(v, OperandType)
+                )
         self.constants: dict[str, float] = {}
         self.issues: list[Issue] = []
         self.violations: list[Violation] = []
@@ -283,14 +290,27 @@ def _work(
         return transpose_work(types["data"], engine)
     if op in ("dma_copy", "dma_transpose"):
         return dma_work(types["dst"], types["src"], transpose=op == "dma_transpose")
+    if op == "nc_matmul_mx":
+        return packed_matmul_work(types["stationary"], types["moving"])
+    if op == "dma_compute":
+        sources = tuple(given for role, given in types.items() if role.startswith("src"))
+        return dma_compute_work(types["dst"], sources)
     spec = INSTRUCTIONS[op]
     if "dst" not in types:
         # Registers, and cores that wait: no element streams through an engine.
         return Work(partitions=1, elements=0)
     tiles = tuple(
-        types[o.role] for o in spec.operands if o.role in types and not o.vector and not o.written
+        types[o.role]
+        for o in spec.operands
+        if o.role in types and not (o.vector or o.written or o.role == "kept")
     )
-    return elementwise_work(types["dst"], tiles, reduces="reduce_res" in types)
+    work = elementwise_work(types["dst"], tiles, reduces="reduce_res" in types)
+    if op == "topk":
+        return evolve(work, elements=attrs["n"], parameter=types["dst"].free)
+    if op == "local_gather":
+        indices, size = attrs["num_valid_indices"], types["dst"].dtype.nbytes
+        return evolve(work, elements=types["dst"].free, element_bytes=size, parameter=indices)
+    return work
 
 
 Rule = Callable[[Builder], None]

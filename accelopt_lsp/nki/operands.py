@@ -51,6 +51,28 @@ def row_major_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
+@frozen(slots=True)
+class Pattern:
+    """An affine index over a grid: ``offset + sum(strides[a] * position[a])``.
+
+    What ``nl.arange`` and ``nl.mgrid`` are to instructions that make patterns.
+    """
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+
+    def negated(self) -> Pattern:
+        return Pattern(self.shape, tuple(-s for s in self.strides), -self.offset)
+
+
+@frozen(slots=True)
+class Condition:
+    """A comparison of affine indices: where all terms are at least 0."""
+
+    terms: tuple[Pattern, ...]
+
+
 class DynamicKind(StrEnum):
     """Where the run-time part of an address comes from."""
 

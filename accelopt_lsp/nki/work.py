@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from math import ceil
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from accelopt_lsp.nki.operands import Buffer, Engine, OperandType
 
@@ -66,6 +66,8 @@ class Work:
         reduces: a reduction is read out of the engine's accumulators at the end.
         dma: the transfer, for DMA instructions.
         dynamic: an operand's address is known at run time only.
+        element_bytes: size of one element that streams.
+        parameter: a number besides sizes that the time depends on, as each formula says.
     """
 
     partitions: int
@@ -82,6 +84,8 @@ class Work:
     reduces: bool = False
     dma: DmaWork | None = None
     dynamic: bool = False
+    element_bytes: int = 0
+    parameter: int = 0
 
 
 def matmul_passes(dtype_bytes: int) -> int:
@@ -111,6 +115,22 @@ def matmul_work(
         sbuf_inputs=2,
         dst=Buffer.PSUM,
         all_16bit=stationary.dtype.is_16bit_float and moving.dtype.is_16bit_float,
+    )
+
+
+def packed_matmul_work(stationary: OperandType, moving: OperandType) -> Work:
+    """Work of a product of packed tiles: 4 multiply-accumulates where others have one.
+
+    It takes the time of a bfloat16 product of as many partitions (trainium3_arch).
+    """
+    return Work(
+        partitions=stationary.partitions,
+        elements=moving.free,
+        flops=8 * stationary.partitions * stationary.free * moving.free,
+        columns=max(moving.free, min(64, stationary.free)),
+        passes=1,
+        sbuf_inputs=2,
+        dst=Buffer.PSUM,
     )
 
 
@@ -185,4 +205,21 @@ def dma_work(dst: OperandType, src: OperandType, *, transpose: bool = False) -> 
             engines=max(1, min(16, ceil(rows / 8))),
             transpose=transpose,
         ),
+    )
+
+
+def dma_compute_work(dst: OperandType, srcs: tuple[OperandType, ...]) -> Work:
+    """Work of a transfer that adds its sources up: bytes of all of them are read.
+
+    Where some sources are in HBM, those are what is read there.
+    """
+    outside = tuple(s for s in srcs if s.buffer is Buffer.HBM)
+    first = (outside or srcs)[0]
+    work = dma_work(dst, first)
+    assert work.dma is not None
+    read = sum(s.nbytes for s in outside or srcs)
+    pieces = sum(max(1, s.elements // max(1, s.contiguous_run())) for s in srcs)
+    return evolve(
+        work,
+        dma=evolve(work.dma, read_bytes=read, descriptors=max(pieces, work.dma.descriptors)),
     )

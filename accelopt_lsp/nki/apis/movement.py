@@ -19,4 +19,11 @@ APIS = (
         current="(dst, src, axes=None, priority=None, dge_mode='unknown', oob_mode='error', "
         "name=None)",
     ),
+    instruction(
+        "dma_compute",
+        "Adds tensors up on the way between memories.",
+        legacy=None,
+        current="(dst, srcs, reduce_op, scales=None, unique_indices=True, oob_mode='error', "
+        "name=None)",
+    ),
 )

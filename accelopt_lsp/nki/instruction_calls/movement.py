@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from accelopt_lsp.nki.instruction_calls.base import name_of
+from accelopt_lsp.nki.instructions.base import Violation
+from accelopt_lsp.nki.instructions.movement import MAX_SOURCES
 from accelopt_lsp.nki.lowering import Builder, LoweringError, lowers
 
 
@@ -27,3 +30,33 @@ def _dma_transpose(b: Builder) -> None:
     shape = tuple(src.shape[a] for a in axes)
     dst = b.destination(shape, b.dtype(src.dtype))
     b.emit("dma_transpose", None, {"axes": tuple(axes)}, dst=dst, src="src")
+
+
+@lowers("nisa.dma_compute")
+def _dma_compute(b: Builder) -> None:
+    b.tile("dst")
+    srcs = b.values["srcs"]
+    if not isinstance(srcs, tuple) or not srcs:
+        raise LoweringError(f"srcs must be a list of tensors, got {srcs!r}")
+    scales, op = b.values.get("scales"), b.values["reduce_op"]
+    if isinstance(op, tuple):
+        # NKI 0.2 had the scales before the operator.
+        scales, op = op, scales
+    if len(srcs) > MAX_SOURCES:
+        b.violations.append(
+            Violation(
+                "R089",
+                f"dma_compute: {len(srcs)} sources, at most {MAX_SOURCES} are possible; add them "
+                "up in several steps",
+            )
+        )
+    attrs = {
+        "reduce_op": op,
+        "scales": scales,
+        "unique_indices": bool(b.values.get("unique_indices", True)),
+        "oob_mode": name_of(b.values.get("oob_mode"), "error"),
+    }
+    operands = {f"src{i}": f"srcs.{i}" for i in range(min(len(srcs), MAX_SOURCES))}
+    for slot in operands.values():
+        b.tile(slot)
+    b.emit("dma_compute", None, attrs, dst="dst", **operands)

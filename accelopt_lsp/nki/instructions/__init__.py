@@ -14,8 +14,13 @@ from collections.abc import Mapping
 
 from accelopt_lsp.nki.instructions import (
     elementwise,
+    gather,
     movement,
+    mx,
+    random,
     reductions,
+    search,
+    selection,
     sequencer,
     tensor_engine,
     undocumented,
@@ -47,7 +52,19 @@ __all__ = [
 
 INSTRUCTIONS: Mapping[str, Instruction] = {
     i.id: i
-    for family in (tensor_engine, elementwise, reductions, movement, sequencer, undocumented)
+    for family in (
+        tensor_engine,
+        elementwise,
+        reductions,
+        movement,
+        selection,
+        search,
+        gather,
+        random,
+        mx,
+        sequencer,
+        undocumented,
+    )
     for i in family.INSTRUCTIONS
 }
 """Every instruction by id."""
