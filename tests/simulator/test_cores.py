@@ -312,3 +312,32 @@ def test_an_error_in_another_program_names_its_line(tmp_path: Path) -> None:
     assert found.kind is FailureKind.EXCEPTION
     assert "ZeroDivisionError" in found.message
     assert path.read_text().splitlines()[(found.line or 0) - 1].strip() == "1 / 0"
+
+
+HOSTILE = {
+    "spins when it is abandoned": """exchange(mine, theirs)
+if rank == 0:
+    1 / 0
+try:
+    exchange(mine, theirs, 5)
+except BaseException:
+    while True:
+        pass""",
+    "waits again when it is abandoned": """exchange(mine, theirs)
+if rank == 0:
+    1 / 0
+while True:
+    try:
+        exchange(mine, theirs, 5)
+    except BaseException:
+        pass""",
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_program_that_does_not_let_go_delays_nothing(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "case.py"
+    path.write_text(_kernel(HOSTILE[name]))
+    found = profile(_job(path, seconds=30.0))
+    assert isinstance(found, Failure)
+    assert "ZeroDivisionError" in found.message
