@@ -63,7 +63,7 @@ def measure(kernel_path: Path, reference_path: Path, repeat: int) -> dict[str, A
     import numpy as np
 
     from accelopt_lsp.nki.targets import get_target
-    from accelopt_lsp.profiler.simulator import hook, kernels
+    from accelopt_lsp.profiler.simulator import hook, kernels, launch
     from accelopt_lsp.profiler.simulator.library import OPERATOR_NAMES
     from accelopt_lsp.profiler.simulator.replay import Recording, replay
     from accelopt_lsp.profiler.simulator.session import Session
@@ -75,7 +75,7 @@ def measure(kernel_path: Path, reference_path: Path, repeat: int) -> dict[str, A
     np.random.seed(0)
     before = peak_bytes()
     inputs = reference.get_inputs()
-    given = [kernels.convert_input(v) for v in reference.transform_to_nki_inputs(inputs)]
+    given = [launch.convert_input(v) for v in reference.transform_to_nki_inputs(inputs)]
 
     def traced(*, recording: bool) -> tuple[float, Any]:
         sources = Sources(str(kernel_path))
