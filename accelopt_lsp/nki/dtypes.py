@@ -20,6 +20,7 @@ class Kind(StrEnum):
     UNSIGNED = "unsigned"
     BOOL = "bool"
     PACKED = "packed"
+    """Several values of a microscaling format in one element, which is moved as its bits."""
 
 
 @frozen(slots=True)

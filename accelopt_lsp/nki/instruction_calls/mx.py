@@ -26,11 +26,12 @@ def _nc_matmul_mx(b: Builder) -> None:
 def _quantize_mx(b: Builder) -> None:
     """Scales are written between others that stay, which is a dependence."""
     dst = b.tile("dst")
-    b.tile("src"), b.tile("dst_scale")
+    b.tile("src")
+    scale = b.tile("dst_scale")
     b.emit(
         "quantize_mx",
         None,
-        {"format": dst.dtype.name},
+        {"format": dst.dtype.name, "scales": scale.dtype.name},
         dst="dst",
         src="src",
         dst_scale="dst_scale",

@@ -45,6 +45,9 @@ def follow(
     """Compute one traced instruction if everything it reads is known."""
     sources = [tensors[at] for _, at in step.reads]
     targets = [tensors[at] for _, at in step.writes]
+    if step.partial:
+        # What it leaves as it is must be known too, unless there was nothing.
+        sources += [t for t in targets if t.memory is not None and t.memory.writes]
     if all(_known(t) for t in sources) and all(_followed(t, accumulates) for t in targets):
         try:
             compute(session, step, tensors, line, accumulates, where)

@@ -12,10 +12,19 @@ from accelopt_lsp.nki.dialects import Api, BindError, Dialect
 from accelopt_lsp.nki.dtypes import DType
 from accelopt_lsp.nki.instructions import INSTRUCTIONS
 from accelopt_lsp.nki.lowering import RESULT, Issue, Lowered, LoweringError, lower, retarget
-from accelopt_lsp.nki.operands import Buffer, Number, OperandType, row_major_strides
+from accelopt_lsp.nki.operands import (
+    Buffer,
+    Condition,
+    Number,
+    OperandType,
+    Pattern,
+    row_major_strides,
+)
 from accelopt_lsp.nki.targets import Target
 from accelopt_lsp.profiler.simulator.elements import CARRIERS, ElementType, as_dtype
 from accelopt_lsp.profiler.simulator.errors import KernelRejected, UnsupportedByKernel
+from accelopt_lsp.profiler.simulator.indexing import Affine
+from accelopt_lsp.profiler.simulator.masks import Mask
 from accelopt_lsp.profiler.simulator.numerics import (
     BINARY,
     BITWISE,
@@ -24,7 +33,13 @@ from accelopt_lsp.profiler.simulator.numerics import (
     UNARY,
     Numeric,
 )
-from accelopt_lsp.profiler.simulator.numerics.base import ACCUMULATORS
+from accelopt_lsp.profiler.simulator.numerics.base import (
+    ACCUMULATORS,
+    GENERATORS,
+    KEPT,
+    MOVES,
+    PARTIAL,
+)
 from accelopt_lsp.profiler.simulator.tensors import BlockTensor, Tensor
 
 _NUMPY_NAMES = {
@@ -96,7 +111,9 @@ class Step:
         dynamic: an operand's address is known at run time only.
         moves: it moves values on chip, or reads less than its operand: what was never written
             may pass through.
-        accumulators: engine whose accumulators it uses, and its lanes; None for most.
+        accumulators: engine whose accumulators or random numbers it uses, and its lanes; None
+            for most.
+        partial: it says which positions it writes, and leaves others as they are.
     """
 
     issue: Issue
@@ -111,6 +128,7 @@ class Step:
     dynamic: bool = False
     moves: bool = False
     accumulators: tuple[str, slice] | None = None
+    partial: bool = False
 
 
 @define(slots=True, eq=False)
@@ -222,15 +240,17 @@ def _step(issue: Issue, lowered: Lowered, extra: Mapping[str, Any]) -> Step:
         if operand is not None and operand.written:
             writes.append((role, position))
             into_result = into_result or slot.partition("@")[0] == RESULT
-        else:
+        elif role != KEPT:
             reads.append((role, position))
     attrs = {k: _number(v) for k, v in issue.attrs}
     attrs["engine"] = str(issue.engine)
     destination = next((slot for role, slot in issue.operands if role == "dst"), None)
     if destination is not None:
         attrs["dst"] = CARRIERS[lowered.types[destination].dtype.name]
+    shapes = {role: lowered.types[slot] for role, slot in issue.operands}
+    attrs["shapes"] = {role: (given.partitions, given.free) for role, given in shapes.items()}
     attrs.update(extra)
-    exact = False
+    exact = issue.op in MOVES
     if issue.op in ("dma_copy", "tensor_copy", "dma_transpose"):
         kinds = {lowered.types[slot].dtype for _, slot in issue.operands}
         exact = len(kinds) == 1
@@ -243,22 +263,21 @@ def _step(issue: Issue, lowered: Lowered, extra: Mapping[str, Any]) -> Step:
         numeric=NUMERICS[issue.op],
         exact=exact,
         into_result=into_result,
-        is_matmul=issue.op == "nc_matmul",
+        is_matmul=issue.op in ("nc_matmul", "nc_matmul_mx"),
         moves=_moves(issue, lowered),
         dynamic=any(lowered.types[slot].dynamic is not None for _, slot in issue.operands),
         accumulators=_accumulators(issue, lowered),
+        partial=issue.op in PARTIAL,
     )
 
 
-_MOVERS = frozenset(
-    "nc_transpose tensor_copy dma_copy dma_transpose nc_stream_shuffle nonzero_with_count".split()
-)
+_MOVERS = frozenset("nc_transpose tensor_copy dma_copy dma_transpose".split())
 
 
 def _moves(issue: Issue, lowered: Lowered) -> bool:
     if issue.op == "nc_matmul":
         return bool(issue.attr("is_transpose"))
-    if issue.op not in _MOVERS:
+    if issue.op not in _MOVERS | MOVES:
         return False
     spec = INSTRUCTIONS[issue.op]
     return all(
@@ -269,7 +288,17 @@ def _moves(issue: Issue, lowered: Lowered) -> bool:
 
 
 def _accumulators(issue: Issue, lowered: Lowered) -> tuple[str, slice] | None:
-    """Accumulators that an instruction works on: those of the lanes that its data comes in by."""
+    """Accumulators that an instruction works on: those of the lanes that its data comes in by.
+
+    Random numbers are drawn from the lanes of the destination; one seed is for all lanes.
+    """
+    if issue.op in GENERATORS:
+        name, lanes = f"random numbers of {issue.engine}", slice(0, 128)
+        if issue.op != "set_rng_seed":
+            role = "src_seeds" if issue.op == "rand_set_state" else "dst"
+            tile = next(lowered.types[slot] for r, slot in issue.operands if r == role)
+            lanes = slice(tile.start_partition, tile.start_partition + tile.partitions)
+        return name, lanes
     engine = ACCUMULATORS.get(issue.op)
     if engine is None or (issue.attr("reduce_cmd") is None and issue.attr("reduce_op") is None):
         return None
@@ -346,6 +375,8 @@ def _described(name: str, value: Any, names: Mapping[Any, str]) -> Any:
         return value.item()
     if isinstance(value, tuple | list):
         return tuple(_described(name, v, names) for v in value)
+    if isinstance(value, Affine | Mask):
+        return described(value)
     if isinstance(value, BlockTensor):
         raise KernelRejected(
             f"{name} has block dimensions {list(value.blocks)}; index them first", "R014"
@@ -360,6 +391,13 @@ def _described(name: str, value: Any, names: Mapping[Any, str]) -> Any:
     if isinstance(value, np.ndarray):
         raise KernelRejected(f"{name} must be a tensor of the kernel, not a NumPy array", "R022")
     return value
+
+
+def described(index: Affine | Mask) -> Pattern | Condition:
+    """An index expression, or a comparison of them, as lowering wants it."""
+    if isinstance(index, Mask):
+        return Condition(tuple(Pattern(t.shape, t.strides, t.offset) for t in index.terms))
+    return Pattern(index.shape, index.strides, index.offset)
 
 
 def operator_name(value: Any, names: Mapping[Any, str]) -> str:

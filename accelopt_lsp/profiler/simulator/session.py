@@ -23,12 +23,12 @@ from accelopt_lsp.profiler.simulator import assignment, loop_reductions, masking
 from accelopt_lsp.profiler.simulator.elements import Array
 from accelopt_lsp.profiler.simulator.errors import InstructionLimit, KernelRejected
 from accelopt_lsp.profiler.simulator.following import follow
-from accelopt_lsp.profiler.simulator.indexing import loop_depth
+from accelopt_lsp.profiler.simulator.indexing import Affine, loop_depth
 from accelopt_lsp.profiler.simulator.library import entry_of
-from accelopt_lsp.profiler.simulator.masks import holds
+from accelopt_lsp.profiler.simulator.masks import Mask, holds
 from accelopt_lsp.profiler.simulator.memory import Memory
 from accelopt_lsp.profiler.simulator.pending import Pending
-from accelopt_lsp.profiler.simulator.plans import Entry, Plan, Step, build
+from accelopt_lsp.profiler.simulator.plans import Entry, Plan, Step, build, described
 from accelopt_lsp.profiler.simulator.replay import Operation
 from accelopt_lsp.profiler.simulator.sharing import SharedTensors
 from accelopt_lsp.profiler.simulator.slots import resolve as slots_of
@@ -244,7 +244,7 @@ class Session:
             if type(value) is Tensor:
                 key.append(id(value.operand or value.typed()))
             elif type(value) is list:
-                key.append(tuple(value))
+                key.append(tuple([_keyed(v) for v in value]))
             else:
                 key.append(value)
                 if type(value) is float or isinstance(value, np.generic):
@@ -254,7 +254,11 @@ class Session:
         try:
             found = self.plans.get(frozen)
         except TypeError:
-            return self._build(entry, bound)
+            frozen = tuple([_keyed(part) for part in key])
+            try:
+                found = self.plans.get(frozen)
+            except TypeError:
+                return self._build(entry, bound)
         if found is None:
             found = self.plans[frozen] = self._build(entry, bound)
         return found
@@ -466,6 +470,17 @@ class Session:
         """``tensor.astype(dtype)``: ``nl.copy``."""
         entry = entry_of("nl.copy", self.dialect)
         return self.call(entry, (tensor,), {"dtype": dtype}, sys._getframe(2))
+
+
+def _keyed(value: Any) -> Any:
+    """A part of a call as part of a key: what looks alike is equal."""
+    if isinstance(value, Tensor):
+        return id(value.operand or value.typed())
+    if isinstance(value, list | tuple):
+        return tuple([_keyed(v) for v in value])
+    if isinstance(value, Affine | Mask):
+        return described(value)
+    return value
 
 
 def _overlap(a: tuple[int, int, int, int], b: tuple[int, int, int, int]) -> bool:

@@ -45,6 +45,10 @@ def _make(
         tile = known[base].dynamic.tile
         assert isinstance(tile, Tensor)
         return tile
+    name, _, number = slot.rpartition(".")
+    if number.isdigit():
+        listed: Tensor = known[name][int(number)]
+        return listed
     base, _, view = slot.partition("@")
     if view:
         if base not in known:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,7 +12,14 @@ from accelopt_lsp.profiler.simulator import dynamic
 from accelopt_lsp.profiler.simulator.elements import POISON_BITS, ROUNDERS, Array
 from accelopt_lsp.profiler.simulator.errors import KernelRejected
 from accelopt_lsp.profiler.simulator.memory import FRESH, FULL, PARTIAL, Memory
-from accelopt_lsp.profiler.simulator.numerics.base import REGISTERS, REMARKS
+from accelopt_lsp.profiler.simulator.numerics.base import (
+    GENERATORS,
+    PARTS,
+    REGISTERS,
+    REMARKS,
+    WHERE,
+)
+from accelopt_lsp.profiler.simulator.numerics.random import seeded
 from accelopt_lsp.profiler.simulator.plans import Step
 from accelopt_lsp.profiler.simulator.tensors import Tensor
 
@@ -49,8 +56,28 @@ def compute(
         for remark in REMARKS:
             session.notes.setdefault(f"line {line}: {remark}")
         REMARKS.clear()
+    if step.partial:
+        _write_parts(step, tensors, values, where)
+        return
     for role, at in step.writes:
         write(tensors[at], values[role], step.exact, where, accumulates)
+
+
+def _write_parts(
+    step: Step, tensors: Sequence[Tensor], values: dict[str, Any], where: Array | None
+) -> None:
+    """Write results of which parts leave their destination as it is."""
+    for role, at in step.writes:
+        write(tensors[at], values[role], step.exact, _part(values, role, tensors[at], where), False)
+
+
+def _part(values: dict[str, Any], role: str, tensor: Tensor, where: Array | None) -> Array | None:
+    """Positions that an instruction writes, of those that a mask leaves."""
+    part: Array | None = values.get(WHERE, {}).get(role)
+    if part is None or part.all():
+        return where
+    part = part.reshape(tensor.shape)
+    return part if where is None else part & where
 
 
 def _compute_dynamic(
@@ -88,6 +115,8 @@ def _compute_dynamic(
         counts = where
         if skipped is not None:
             counts = skipped if where is None else skipped & where
+        if step.partial:
+            counts = _part(values, role, tensor, counts)
         target = places.get(at)
         if target is None:
             write(tensor, values[role], step.exact, counts, accumulates)
@@ -131,6 +160,11 @@ def _load_accumulators(session: Session, step: Step, inputs: dict[str, Array], l
     assert step.accumulators is not None
     engine, lanes = step.accumulators
     bank = session.accumulators.get(engine)
+    if step.issue.op in GENERATORS:
+        if bank is None:
+            bank = session.accumulators[engine] = seeded(0, str(step.issue.engine))
+        inputs[REGISTERS] = bank[lanes]
+        return
     if bank is not None and not np.isnan(bank[lanes]).all():
         inputs[REGISTERS] = bank[lanes]
         return
@@ -183,6 +217,11 @@ def read(session: Session, tensor: Tensor, line: int, step: Step) -> Array:
             f"{step.issue.op} reads parts of {memory.name or 'a tile'} (created on line "
             f"{memory.line}) that were never written"
         )
+        part = PARTS.get(step.issue.op)
+        if part is not None:
+            unwritten = memory.poisoned(part(values, step.attrs))
+            if unwritten is None or not unwritten.any():
+                return values
         if not memory.masked and not step.moves:
             raise KernelRejected(message, "R099", line)
         if not memory.quiet:

@@ -8,8 +8,13 @@ from __future__ import annotations
 
 from accelopt_lsp.profiler.simulator.numerics import (  # noqa: F401 - each registers its instructions
     elementwise,
+    gather,
     movement,
+    mx,
+    random,
     reductions,
+    search,
+    selection,
     sequencer,
     tensor_engine,
     undocumented,

@@ -30,6 +30,28 @@ REGISTERS = "registers"
 """Role under which an instruction is given its engine's accumulators, ``[P, 1]`` in float32, and
 returns them."""
 
+WHERE = "where"
+"""Key of a mapping from role to the positions that an instruction writes at all."""
+
+PARTIAL = frozenset(
+    {"nc_stream_shuffle", "nonzero_with_count", "quantize_mx", "tensor_copy_predicated"}
+)
+"""Instructions that return :data:`WHERE`: the rest of their destinations stays as it is."""
+
+KEPT = "kept"
+"""Role of a destination's old content, which is a dependence but no input."""
+
+PARTS: dict[str, Callable[[Array, Mapping[str, Any]], Array]] = {}
+"""What of a tile operand an instruction reads, for those that do not read all of it."""
+
+MOVES = frozenset({"local_gather", "nc_n_gather", "nc_stream_shuffle"})
+"""Instructions that move elements of one type as they are."""
+
+GENERATORS = frozenset(
+    {"dropout", "rand2", "rand_get_state", "rand_set_state", "rng", "set_rng_seed"}
+)
+"""Instructions that use or set an engine's random number generator, one state a lane."""
+
 ACCUMULATORS: dict[str, str] = {
     "activation": "scalar",
     "activate2": "scalar",
