@@ -34,9 +34,11 @@ def par_dim(size: int) -> PartitionSize:
     return PartitionSize(size)
 
 
-@frozen(slots=True)
+@frozen(slots=True, eq=False)
 class MemoryRegion:
     """A buffer name of ``nki.language``, possibly with a place chosen by the writer.
+
+    It equals the memory of any tensor that is in it: kernels ask ``x.buffer == nl.sbuf``.
 
     Attributes:
         name: ``sbuf``, ``psum``, ``hbm``, ``private_hbm`` or ``shared_hbm``.
@@ -45,8 +47,8 @@ class MemoryRegion:
     """
 
     name: str
-    address: Address | None = field(default=None, eq=False)
-    buffer: Buffer = field(init=False, eq=False)
+    address: Address | None = None
+    buffer: Buffer = field(init=False)
 
     @buffer.default
     def _buffer(self) -> Buffer:
@@ -54,6 +56,14 @@ class MemoryRegion:
 
     def __str__(self) -> str:
         return self.name
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, MemoryRegion):
+            return self.name == other.name
+        return isinstance(other, Buffer) and self.buffer is other
+
+    def __hash__(self) -> int:
+        return hash(self.buffer)
 
     def mod_alloc(
         self,
