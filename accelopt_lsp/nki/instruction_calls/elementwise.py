@@ -200,7 +200,7 @@ def _scalar_tensor_tensor(b: Builder) -> None:
     )
 
 
-@lowers("nisa.tensor_copy")
+@lowers("nisa.tensor_copy", "nisa.tensor_copy_dynamic_src", "nisa.tensor_copy_dynamic_dst")
 def _tensor_copy(b: Builder) -> None:
     """The Scalar Engine of NeuronCore-v2 copies through float32 (nisa.tensor_copy)."""
     src = b.tile("src")
