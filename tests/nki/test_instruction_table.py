@@ -22,6 +22,16 @@ COST_UNKNOWN = frozenset(
         "exponential",
         "tensor_scalar_cumulative",
         "tensor_partition_reduce",
+        "select_reduce",
+        "nonzero_with_count",
+        "sequence_bounds",
+        "nc_n_gather",
+        "rng",
+        "rand2",
+        "set_rng_seed",
+        "rand_set_state",
+        "rand_get_state",
+        "dma_compute",
         "register_move",
         "register_load",
         "register_store",
@@ -30,12 +40,31 @@ COST_UNKNOWN = frozenset(
     }
 )
 """Instructions whose cost no source gives; totals over them are not printed."""
-NAMES_ITS_DESTINATION = frozenset({"nisa.dma_copy", "nisa.tensor_scalar_cumulative"})
+NAMES_ITS_DESTINATION = frozenset(
+    {
+        "nisa.dma_copy",
+        "nisa.tensor_scalar_cumulative",
+        "nisa.tensor_copy_dynamic_dst",
+        "nisa.tensor_copy_predicated",
+        "nisa.select_reduce",
+        "nisa.nc_stream_shuffle",
+    }
+)
 """Legacy calls that take ``dst``; all others return a tile."""
-WITHOUT_DESTINATION = frozenset({"register_move", "register_load", "core_barrier"})
-"""Their destination is a register, or there is none."""
-SOURCE_FIRST = frozenset({"nisa.sendrecv", "nisa.core_barrier"})
-"""Calls whose first parameter is no destination."""
+WITHOUT_DESTINATION = frozenset(
+    {"register_move", "register_load", "core_barrier", "set_rng_seed", "rand_set_state"}
+)
+"""Their destination is a register or an engine's state, or there is none."""
+SOURCE_FIRST = frozenset(
+    {
+        "nisa.sendrecv",
+        "nisa.core_barrier",
+        "nisa.set_rng_seed",
+        "nisa.rand_set_state",
+        "nisa.topk",
+    }
+)
+"""Calls whose first parameter is not named dst."""
 ISSUED_BY_LOOPS = frozenset({"nl.loop_reduce"})
 """Its instructions depend on the iteration, so the adapters issue them."""
 
