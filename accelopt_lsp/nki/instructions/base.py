@@ -136,8 +136,10 @@ def _operand_violations(
                 f"the hardware has {limit}",
                 spec.role,
             )
-        elif instruction.engines[0] is not Engine.DMA and not start_partition_allowed(
-            given.start_partition, given.partitions
+        elif not (
+            spec.anywhere
+            or instruction.engines[0] is Engine.DMA
+            or start_partition_allowed(given.start_partition, given.partitions)
         ):
             yield Violation(
                 "R100",
