@@ -20,7 +20,7 @@ from accelopt_lsp.profiler.simulator import following
 from accelopt_lsp.profiler.simulator import state as sessions
 from accelopt_lsp.profiler.simulator.cores import Cores, Program
 from accelopt_lsp.profiler.simulator.elements import Array, from_carrier
-from accelopt_lsp.profiler.simulator.errors import ArgumentFault, KernelRejected
+from accelopt_lsp.profiler.simulator.errors import ArgumentFault, IndexOutside, KernelRejected
 from accelopt_lsp.profiler.simulator.session import Session
 from accelopt_lsp.profiler.simulator.structures import leaves, transform
 from accelopt_lsp.profiler.simulator.tensors import BlockTensor, Tensor
@@ -149,7 +149,15 @@ class Kernel:
             if self.grid:
                 raise KernelRejected("a kernel inside a kernel cannot have a launch grid", "R021")
             return self.function(*args, **kwargs)
-        return Kernel.launch(self, args, kwargs)
+        try:
+            return Kernel.launch(self, args, kwargs)
+        except IndexOutside as error:
+            if self.dialect is Dialect.CURRENT:
+                raise
+            # What the legacy simulator raises, and its callers expect.
+            raise IndexError(
+                f"index {error.position} is out of bounds for axis 0 with size {error.size}"
+            ) from error
 
     def __repr__(self) -> str:
         return f"<NKI kernel {getattr(self.function, '__qualname__', self.function)}>"
@@ -246,7 +254,9 @@ def execute(
         sessions.enter(before)
         session.tracing = tracing
     result = session.cores.results[0]
-    tensors, structure = _outputs(result, [*places, *named.values()])
+    # Scripts of NKI 0.1 are given tiles on chip as well, as its own simulator does.
+    anywhere = kernel.dialect is Dialect.LEGACY and not tracing
+    tensors, structure = _outputs(result, [*places, *named.values()], anywhere)
     outcome = Outcome(tensors, structure, session, returned=result)
     _mark_external(session, tensors)
     if session.full:
@@ -320,7 +330,7 @@ def outputs_of(outcome: Outcome) -> list[Array]:
     return [_contents(t) for t in outcome.tensors]
 
 
-def _outputs(result: Any, places: list[Any]) -> tuple[list[Tensor], str]:
+def _outputs(result: Any, places: list[Any], anywhere: bool) -> tuple[list[Tensor], str]:
     if result is None:
         inputs = [p for p in leaves(places) if isinstance(p, Tensor)]
         return [p for p in inputs if p.settle().writes], "none"
@@ -330,7 +340,7 @@ def _outputs(result: Any, places: list[Any]) -> tuple[list[Tensor], str]:
             raise KernelRejected("outputs must be in HBM (buffer=nl.shared_hbm)", "R040")
         if not isinstance(part, Tensor):
             continue
-        if part.buffer is not Buffer.HBM:
+        if part.buffer is not Buffer.HBM and not anywhere:
             raise KernelRejected(
                 f"outputs must be in HBM (buffer=nl.shared_hbm), this one is {part}", "R040"
             )

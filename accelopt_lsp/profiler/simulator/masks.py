@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
+import dis
+import sys
+from functools import cache
+from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from accelopt_lsp.profiler.simulator import state as sessions
 from accelopt_lsp.profiler.simulator.elements import Array
 from accelopt_lsp.profiler.simulator.errors import KernelRejected
 
 if TYPE_CHECKING:
     from accelopt_lsp.profiler.simulator.indexing import Affine
+
+_JUMPS = frozenset({"COPY", "JUMP_IF_FALSE_OR_POP"})
+
+
+@cache
+def _joins(code: CodeType, at: int) -> bool:
+    """Whether the bytecode at an offset is that of ``a and b``, whose value is kept."""
+    before = ""
+    for instruction in dis.get_instructions(code):
+        if instruction.offset == at:
+            return instruction.opname in _JUMPS or before in _JUMPS
+        if instruction.opname != "TO_BOOL":
+            before = instruction.opname
+    return False
+
 
 Bounds = dict[int, tuple[int, int, int]]
 """Axis of the mask's grid to (size of the axis, first valid position, end of the valid ones)."""
@@ -41,6 +61,20 @@ class Mask:
         raise KernelRejected("a mask cannot be negated; write the opposite comparison", "R033")
 
     def __bool__(self) -> bool:
+        """Masks joined by ``and``: Python drops the first, and so does NKI (known issues).
+
+        Raises:
+            KernelRejected: a statement or a loop depends on a mask.
+        """
+        frame = sys._getframe(1)
+        if _joins(frame.f_code, frame.f_lasti):
+            session = sessions._current
+            if session is not None:
+                session.notes.setdefault(
+                    f"line {frame.f_lineno}: `and` leaves of two masks the second alone; combine "
+                    "masks with &"
+                )
+            return True
         raise KernelRejected(
             "a mask cannot decide control flow, and masks are combined with & rather than and",
             "R043",
