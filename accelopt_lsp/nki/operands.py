@@ -81,6 +81,12 @@ class DynamicKind(StrEnum):
     VECTOR = "vector"
     GATHER = "gather"
     MASKED = "masked"
+    LISTED = "listed"
+
+    @property
+    def run_time(self) -> bool:
+        """The device computes addresses from values; otherwise they are known beforehand."""
+        return self not in (DynamicKind.MASKED, DynamicKind.LISTED)
 
 
 @frozen(slots=True)
@@ -89,8 +95,9 @@ class Dynamic:
 
     Attributes:
         kind: one offset from a register or from SBUF, one for each position of an axis, a
-            gather along the free axis, or a mask over several axes.
-        index: the tile that holds the offsets; None for registers and masks.
+            gather along the free axis, a mask over several axes, or a list of static positions
+            that no strides describe.
+        index: the tile that holds the offsets; None for registers, masks and lists.
     """
 
     kind: DynamicKind

@@ -166,7 +166,7 @@ def elementwise_work(
         all_16bit=all(t.dtype.is_16bit_float for t in operands),
         contiguous=all(_innermost_contiguous(t) for t in operands),
         reduces=reduces,
-        dynamic=any(t.dynamic is not None for t in operands),
+        dynamic=any(t.dynamic is not None and t.dynamic.kind.run_time for t in operands),
     )
 
 

@@ -6,14 +6,17 @@ an index for each position of an axis makes reads gather and writes scatter.
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 
 from accelopt_lsp.nki.operands import Dynamic, DynamicKind, Engine
-from accelopt_lsp.profiler.simulator.elements import Array
-from accelopt_lsp.profiler.simulator.errors import KernelRejected
+from accelopt_lsp.profiler.simulator.bits import from_bits, to_bits
+from accelopt_lsp.profiler.simulator.elements import ROUNDERS, Array
+from accelopt_lsp.profiler.simulator.errors import IndexOutside, KernelRejected
+from accelopt_lsp.profiler.simulator.numerics.operators import as_float
 
 if TYPE_CHECKING:
     from accelopt_lsp.profiler.simulator.indexing import Affine
@@ -31,16 +34,20 @@ class Index:
         source: register, or tile in SBUF that holds the offsets.
         stride: elements of the allocation for one unit of the offset.
         limit: offsets must be below it; None where only the allocation bounds them.
-        form: shape in which the offsets are broadcast over the view (vectors).
+        reach: least and largest static index that an offset is added to, for these bounds.
+        form: shape in which the offsets are broadcast over the view (vectors and lists).
         terms: where all are at least 0, the view is used at all (masked views).
+        listed: offsets that are known beforehand, in the shape of ``form``.
     """
 
     kind: DynamicKind
     source: Tensor | Register | None = None
     stride: int = 1
     limit: int | None = None
+    reach: tuple[int, int] = (0, 0)
     form: tuple[int, ...] = ()
     terms: tuple[Affine, ...] = ()
+    listed: Array | None = None
 
     @property
     def tile(self) -> Tensor | None:
@@ -51,6 +58,44 @@ class Index:
         """What lowering needs to know."""
         tile = self.tile
         return Dynamic(self.kind, None if tile is None else tile.operand or tile.typed())
+
+    def outside(self, offsets: Array) -> Array:
+        """Which offsets leave the dimension that they index."""
+        bad: Array = offsets + self.reach[0] < 0
+        if self.limit is not None:
+            bad = bad | (offsets + self.reach[1] >= self.limit)
+        return bad
+
+    def narrowed(self, axis: int, low: int, high: int) -> Index:
+        """What is left for positions ``low`` to ``high`` of an axis of the view."""
+        if not self.form or self.form[axis] == 1:
+            return self
+        form = (*self.form[:axis], high - low, *self.form[axis + 1 :])
+        if self.listed is not None:
+            part = self.listed[(*(slice(None),) * axis, slice(low, high))]
+            return evolve(self, form=form, listed=part)
+        tile = self.tile
+        assert tile is not None
+        lead = len(self.form) - tile.ndim
+        aligned = lead >= 0 and self.form[lead:] == tile.shape
+        return evolve(self, form=form, source=tile.narrow(axis - lead * aligned, low, high))
+
+    def fitted(self, old: tuple[int, ...], new: tuple[int, ...]) -> Index:
+        """The same for another shape of the view.
+
+        Raises:
+            KernelRejected: a dimension with run-time indices would change.
+        """
+        if not self.form or old == new:
+            return self
+        plain = all(n == 1 for n in self.form[1:])
+        if not plain or not new or old[0] != new[0]:
+            raise KernelRejected(
+                "a dimension that is indexed at run time cannot be sliced, moved or merged", "R081"
+            )
+        form = (self.form[0], *(1,) * (len(new) - 1))
+        listed = None if self.listed is None else self.listed.reshape(form)
+        return evolve(self, form=form, listed=listed)
 
 
 Place = tuple["Tensor | Array", "Array | None"]
@@ -71,30 +116,38 @@ def place(tensor: Tensor, step: Step, line: int) -> Place:
         positions = _positions(tensor)
         inside = _holds(index.terms, tensor.shape)
         return np.where(inside, positions, 0), inside
+    if index.kind is DynamicKind.LISTED:
+        assert index.listed is not None
+        return _positions(tensor) + index.listed, None
     if index.kind is DynamicKind.GATHER:
         return _gathered(tensor, index, step, line)
     offsets = _offsets(index, line).reshape(index.form)
-    bad = offsets < 0
-    if index.limit is not None:
-        bad |= offsets >= index.limit
     positions = _positions(tensor) + offsets * index.stride
     memory = tensor.memory
     assert memory is not None
-    bad = np.broadcast_to(bad, tensor.shape) | (positions >= memory.rows * memory.row)
+    bad = np.broadcast_to(index.outside(offsets), tensor.shape)
+    bad = bad | (positions < 0) | (positions >= memory.rows * tensor.row)
     if not bad.any():
         return positions, None
     if not skips:
-        worst = offsets.reshape(-1)[int(np.argmax(np.abs(offsets.reshape(-1))))]
-        raise KernelRejected(_leaves(tensor, index, int(worst)), "R028", line)
+        first = int(np.argmax(bad))
+        offset = np.broadcast_to(offsets, tensor.shape).reshape(-1)[first]
+        raise _leaves(tensor, index, int(offset), int(positions.reshape(-1)[first]), line)
     return np.where(bad, 0, positions), ~bad
 
 
-def _leaves(tensor: Tensor, index: Index, offset: int) -> str:
-    assert tensor.memory is not None
+def _leaves(tensor: Tensor, index: Index, offset: int, position: int, line: int) -> IndexOutside:
+    memory = tensor.memory
+    assert memory is not None
+    low, high = index.reach
+    number = offset + (low if offset + low < 0 else high)
     limit = "its allocation" if index.limit is None else f"a dimension of size {index.limit}"
-    return (
-        f"a run-time index of {tensor.memory.name or 'a tensor'} is {offset}, which leaves "
-        f"{limit}; bound it, or let a DMA skip such rows with oob_mode.skip"
+    return IndexOutside(
+        f"a run-time index of {memory.name or 'a tensor'} is {number}, which leaves "
+        f"{limit}; bound it, or let a DMA skip such rows with oob_mode.skip",
+        line,
+        position,
+        memory.rows * tensor.row,
     )
 
 
@@ -109,10 +162,10 @@ def _moved(tensor: Tensor, index: Index, skips: bool, line: int) -> Place:
     low = high = view.offset
     for size, stride in zip(view.shape, view.strides, strict=True):
         low, high = low + min(0, stride * (size - 1)), high + max(0, stride * (size - 1))
-    outside = offset < 0 or (index.limit is not None and offset >= index.limit)
+    outside = bool(index.outside(np.asarray(offset)))
     if outside or low < 0 or high >= memory.rows * view.row:
         if not skips:
-            raise KernelRejected(_leaves(tensor, index, offset), "R028", line)
+            raise _leaves(tensor, index, offset, low if low < 0 else high, line)
         return tensor.static(0), np.zeros(tensor.shape, dtype=bool)
     return view, None
 
@@ -121,7 +174,7 @@ def _offsets(index: Index, line: int) -> Array:
     tile = index.tile
     assert tile is not None and tile.memory is not None
     values = tile.memory.view(tile)
-    if tile.memory.array is None or tile.memory.reads_unwritten(values):
+    if tile.memory.array is None or tile.memory.reads_unwritten(values, tile):
         raise KernelRejected(
             f"a run-time index reads {tile.memory.name or 'a tile'}, which was never written",
             "R099",
@@ -161,7 +214,7 @@ def _gathered(tensor: Tensor, index: Index, step: Step, line: int) -> Place:
         columns[first : first + size] = group.T.reshape(-1)[:count]
     if ((columns < 0) | (columns >= (index.limit or 0))).any():
         worst = int(columns.reshape(-1)[int(np.argmax(np.abs(columns)))])
-        raise KernelRejected(_leaves(tensor, index, worst), "R028", line)
+        raise _leaves(tensor, index, worst, worst, line)
     base = tensor.offset + np.arange(rows, dtype=np.int64)[:, None] * tensor.strides[0]
     return base + columns * index.stride, None
 
@@ -173,9 +226,10 @@ def read(tensor: Tensor, where: Place) -> Array:
     assert memory is not None
     if not isinstance(view, np.ndarray):
         return memory.view(view)
-    if memory.array is None:
-        memory.allocate()
-    found: Array = memory.array[view]  # type: ignore[index]
+    found = from_bits(memory.flat(tensor.element)[view], tensor.element)
+    if tensor.dynamic.kind is DynamicKind.MASKED and found.dtype == np.float32:
+        # What a mask leaves out is no number.
+        found = np.where(where[1], found, np.float32(np.nan))
     return found
 
 
@@ -189,21 +243,54 @@ def write(tensor: Tensor, where: Place, values: Array, counts: Array | None) -> 
         counts = valid if counts is None else counts & valid
     values = np.broadcast_to(values, tensor.shape)
     if not isinstance(view, np.ndarray):
-        np.copyto(
-            memory.view(view), values, where=True if counts is None else counts, casting="unsafe"
-        )
+        if memory.special:
+            memory.store(view, values, counts)
+            return
+        mask: Any = True if counts is None else counts
+        np.copyto(memory.view(view), values, where=mask, casting="unsafe")
         return
-    if counts is None:
-        memory.array[view] = values  # type: ignore[index]
-    else:
+    if counts is not None:
         counts = np.broadcast_to(counts, tensor.shape)
-        memory.array[view[counts]] = values[counts]  # type: ignore[index]
+        view, values = view[counts], values[counts]
+    memory.flat(tensor.element)[view] = to_bits(values, tensor.element) if memory.raw else values
+    memory.mark(view, tensor.element)
 
 
-def counted(places: list[Place], shape: Any) -> Array | None:
-    """Where every dynamic operand of an instruction is inside its tensor."""
+def add(tensor: Tensor, where: Place, values: Array, counts: Array | None) -> None:
+    """Add values to what is at a place; positions that occur several times take every one."""
+    view, valid = where
+    memory = tensor.memory
+    assert memory is not None and isinstance(view, np.ndarray)
+    if valid is not None:
+        counts = valid if counts is None else counts & valid
+    values = np.broadcast_to(values, tensor.shape)
+    if counts is not None:
+        counts = np.broadcast_to(counts, tensor.shape)
+        view, values = view[counts], values[counts]
+    places, numbers = np.unique(view, return_inverse=True)
+    sums = as_float(read(tensor, (places, None)))
+    np.add.at(sums, numbers.reshape(-1), as_float(values).reshape(-1))
+    memory.before_write(0)
+    rounded = ROUNDERS[tensor.element.name](sums)
+    stored = to_bits(rounded, tensor.element) if memory.raw else rounded
+    memory.flat(tensor.element)[places] = stored
+    memory.mark(places, tensor.element)
+
+
+def counted(places: list[Place], shape: Any, axes: Any = None) -> Array | None:
+    """Where every dynamic operand of an instruction is inside its tensor.
+
+    Args:
+        shape: of the destination.
+        axes: how the instruction permutes its source's axes.
+    """
     valid: Array | None = None
     for _, inside in places:
-        if inside is not None and inside.shape == shape:
-            valid = inside if valid is None else valid & inside
+        if inside is None or inside.size != prod(shape):
+            continue
+        if inside.shape != shape:
+            if axes is not None and len(axes) == inside.ndim:
+                inside = inside.transpose(axes)
+            inside = inside.reshape(shape)
+        valid = inside if valid is None else valid & inside
     return valid

@@ -31,6 +31,20 @@ class ValuesNeeded(KernelRejected):
     """Control flow depends on a value that is unknown while only shapes are traced."""
 
 
+class IndexOutside(KernelRejected):
+    """An index that became known at run time leaves its tensor.
+
+    Attributes:
+        position: the first such element, counted in the allocation.
+        size: elements of the allocation.
+    """
+
+    def __init__(self, message: str, line: int | None, position: int, size: int) -> None:
+        super().__init__(message, "R028", line)
+        self.position = position
+        self.size = size
+
+
 class UnsupportedByKernel(SimulationError, AttributeError):
     """A name or a feature of NKI that the simulator does not know."""
 

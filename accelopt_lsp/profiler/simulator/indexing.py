@@ -132,10 +132,19 @@ class Affine:
             total = total + (np.arange(size, dtype=np.int64) * stride).reshape(form)
         return np.broadcast_to(total, self.shape)
 
+    def reach(self) -> tuple[int, int]:
+        """Least and largest index."""
+        low = high = self.offset
+        for size, stride in zip(self.shape, self.strides, strict=True):
+            low, high = low + min(0, stride * (size - 1)), high + max(0, stride * (size - 1))
+        return low, high
+
     def _plus(self, other: Any, sign: int) -> Any:
         if isinstance(other, int | np.integer):
             return Affine(self.shape, self.strides, self.offset + sign * int(other))
         if not isinstance(other, Affine):
+            if isinstance(other, np.ndarray):
+                return self.values() + sign * other
             return NotImplemented
         shape = broadcast_grid(self.shape, other.shape)
         rank = len(shape)
@@ -160,6 +169,8 @@ class Affine:
 
     def __mul__(self, other: Any) -> Any:
         if not isinstance(other, int | np.integer):
+            if isinstance(other, np.ndarray):
+                raise KernelRejected("an index is not a product of two indices", "R033")
             return NotImplemented
         factor = int(other)
         return Affine(self.shape, tuple([s * factor for s in self.strides]), self.offset * factor)
@@ -224,14 +235,23 @@ def arange(*args: int) -> Affine:
 class ArangeVector(Affine):
     """What ``nl.arange`` returns; remembers its expansions, which kernels write out each time."""
 
-    __slots__ = ("_expanded",)
+    __slots__ = ("_expanded", "column", "line")
 
     def __init__(self, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> None:
         super().__init__(shape, strides, offset)
         self._expanded: dict[tuple[bool, ...], Affine] = {}
+        self.column = Affine((*shape, 1), (*strides, 0), offset)
+        self.line = Affine((1, *shape), (0, *strides), offset)
 
     def __getitem__(self, key: Any) -> Affine:
         if type(key) is tuple:
+            if len(key) == 2:
+                # nl.arange(n)[:, None] and [None, :], by far the most frequent.
+                first, second = key
+                if second is None and type(first) is slice and first == _FULL_SLICE:
+                    return self.column
+                if first is None and type(second) is slice and second == _FULL_SLICE:
+                    return self.line
             pattern = tuple([part is None for part in key])
             found = self._expanded.get(pattern)
             if found is not None and _FULL_SLICE in key:

@@ -12,6 +12,7 @@ from accelopt_lsp.profiler.simulator.dynamic import Index
 from accelopt_lsp.profiler.simulator.elements import as_dtype
 from accelopt_lsp.profiler.simulator.errors import KernelRejected
 from accelopt_lsp.profiler.simulator.indexing import Affine
+from accelopt_lsp.profiler.simulator.masks import Mask
 from accelopt_lsp.profiler.simulator.registers import Register
 from accelopt_lsp.profiler.simulator.tensors import Tensor
 
@@ -166,6 +167,8 @@ def access_pattern(
         index = Index(DynamicKind.VECTOR, tile, stride, None, form)
     while len(shape) < 2 and tensor.buffer is not Buffer.HBM:
         shape, strides = (*shape, 1), (*strides, 1)
+    if element is not memory.element:
+        memory.expose()
     view = Tensor(memory, shape, strides, start, element, tensor.buffer)
     _check_pattern(view, dynamic=index is not None)
     return with_index(view, index)
@@ -195,23 +198,197 @@ def advanced(tensor: Tensor, parts: tuple[Any, ...], static: Any) -> Tensor:
     Raises:
         KernelRejected: more than one tile among the indices.
     """
-    at = [n for n, part in enumerate(parts) if isinstance(part, Tensor)]
+    at = [n for n, part in enumerate(parts) if isinstance(part, Tensor | RunTimeIndex)]
     if len(at) > 1:
-        raise KernelRejected("one index can be a tile, the others must be affine", "R036")
+        raise KernelRejected("one index can be a tile, the others must be affine", "R083")
     dim = at[0]
-    tile: Tensor = parts[dim]
+    given = parts[dim]
+    if isinstance(given, Tensor):
+        given = RunTimeIndex(given, Affine((1,) * given.ndim, (0,) * given.ndim, 0))
+    tile, shift = given.tile, given.shift
     tile.settle()
-    if tile.buffer is Buffer.HBM:
-        raise KernelRejected("indices must be in SBUF; load them first", "R036")
+    if tile.buffer is not Buffer.SBUF:
+        raise KernelRejected(
+            f"indices must be in SBUF, these are in {tile.buffer.upper()}; load them first", "R083"
+        )
     if len(parts) != tensor.ndim:
         raise KernelRejected(
             f"{len(parts)} indices for a tensor with {tensor.ndim} dimensions", "R028"
         )
-    flat = Affine(tile.shape, (0,) * tile.ndim, 0)
-    view: Tensor = static(tensor, (*parts[:dim], flat, *parts[dim + 1 :]))
-    form = (1,) * (view.ndim - tile.ndim) + tile.shape
-    kind = DynamicKind.VECTOR if tile.size > 1 else DynamicKind.SCALAR
-    return with_index(view, Index(kind, tile, tensor.strides[dim], tensor.shape[dim], form))
+    single = tile.size == 1
+    if not single and prod(tile.shape[1:]) != 1:
+        raise KernelRejected(
+            f"indices of shape {list(tile.shape)}: one index a partition is what a DMA takes; "
+            "index the tile with nl.arange(n)[:, None], not with nl.mgrid",
+            "R017",
+        )
+    if not single and tensor.buffer is not Buffer.HBM:
+        raise KernelRejected(
+            "several run-time indices address a tensor in HBM by load, store or DMA; within a "
+            "tile use nisa.tensor_copy_dynamic_src with one index, or nl.gather_flattened",
+            "R011",
+        )
+    grid = Affine(tile.shape, (0,) * tile.ndim, 0) + shift
+    # Bounds of what is added to the index are checked together with it.
+    base = grid - grid.offset
+    wide = Tensor(
+        tensor.memory, tensor.shape, tensor.strides, tensor.offset, tensor.element, tensor.buffer
+    )
+    wide.dynamic = tensor.dynamic
+    view: Tensor = static(wide, (*parts[:dim], base, *parts[dim + 1 :]))
+    low, high = grid.reach()
+    if view.fault is not None:
+        terms = tuple(t for t in view.fault.terms if t[0] != dim)
+        view.fault = type(view.fault)(view.fault.shape, terms)
+        if not view.fault.describe():
+            view.fault = None
+    view.offset += grid.offset * tensor.strides[dim]
+    form = () if single else (1,) * (view.ndim - tile.ndim) + tile.shape
+    index = Index(
+        DynamicKind.SCALAR if single else DynamicKind.VECTOR,
+        tile,
+        tensor.strides[dim],
+        tensor.shape[dim],
+        (low, high),
+        form,
+    )
+    return with_index(view, index)
+
+
+class RunTimeIndex:
+    """A number in SBUF plus an affine index, as in ``offsets[0, i] + i_f`` (legacy dialect).
+
+    Attributes:
+        tile: the number, or one a partition.
+        shift: what is added to it.
+    """
+
+    __array_priority__ = 1000.0
+    __slots__ = ("shift", "tile")
+
+    def __init__(self, tile: Tensor, shift: Affine) -> None:
+        self.tile = tile
+        self.shift = shift
+
+    def __add__(self, other: Any) -> RunTimeIndex:
+        if not isinstance(other, int | np.integer | Affine):
+            return NotImplemented
+        return RunTimeIndex(self.tile, self.shift + other)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> RunTimeIndex:
+        if not isinstance(other, int | np.integer | Affine):
+            return NotImplemented
+        return RunTimeIndex(self.tile, self.shift - other)
+
+
+def combined(name: str, left: Any, right: Any) -> RunTimeIndex:
+    """An operator between a tile and an affine index.
+
+    Raises:
+        KernelRejected: the tile is neither added to nor subtracted from.
+    """
+    if name == "nl.add":
+        tile, shift = (left, right) if isinstance(left, Tensor) else (right, left)
+        return RunTimeIndex(tile, shift)
+    if name == "nl.subtract" and isinstance(left, Tensor):
+        return RunTimeIndex(left, -right)
+    raise KernelRejected(
+        f"{name} of a tile and an index: only a sum of both is an index; to compute with the "
+        "numbers themselves write them to a tile with nisa.iota",
+        "R033",
+    )
+
+
+def listed(tensor: Tensor, parts: tuple[Any, ...], static: Any) -> Tensor:
+    """``t[i // 4, i % 4]``: static indices that no strides describe (legacy dialect).
+
+    Args:
+        static: indexing by affine indices alone.
+
+    Raises:
+        KernelRejected: an index leaves its dimension, or partitions are not taken in order.
+    """
+    if len(parts) != tensor.ndim:
+        raise KernelRejected(
+            f"{len(parts)} indices for a tensor with {tensor.ndim} dimensions", "R028"
+        )
+    values = []
+    for part in parts:
+        if isinstance(part, slice) or part is None or part is Ellipsis:
+            raise KernelRejected("slices and index arrays cannot be mixed", "R035")
+        found = part.values() if isinstance(part, Affine) else np.asarray(part)
+        if found.dtype.kind not in "iu":
+            raise KernelRejected(f"an index must be an integer, got {found.dtype}", "R033")
+        values.append(found)
+    shape = np.broadcast_shapes(*[v.shape for v in values])
+    affine = [_as_affine(v) for v in values]
+    if None not in affine:
+        found: Tensor = static(tensor, tuple(affine))
+        return found
+    for dim, (value, size) in enumerate(zip(values, tensor.shape, strict=True)):
+        low, high = int(value.min()), int(value.max())
+        if low < 0 or high >= size:
+            raise KernelRejected(
+                f"index {low} to {high} leaves dimension {dim} of size {size}", "R028"
+            )
+    strides = [0] * len(shape)
+    positions = np.zeros(shape, dtype=np.int64)
+    for value, stride in zip(values, tensor.strides, strict=True):
+        positions = positions + value.astype(np.int64) * stride
+    origin = int(positions.reshape(-1)[0])
+    positions = positions - origin
+    for axis in range(len(shape)):
+        steps = np.diff(positions, axis=axis)
+        if steps.size and (steps == steps.reshape(-1)[0]).all():
+            strides[axis] = int(steps.reshape(-1)[0])
+        if strides[axis] or not steps.size or not steps.any():
+            positions = positions[(*(slice(None),) * axis, slice(0, 1))]
+    if tensor.buffer is not Buffer.HBM:
+        if len(shape) < 2 or positions.shape[0] != 1 or affine[0] is None:
+            raise KernelRejected(
+                "the partition dimension must be indexed by the first axis of the index, in order",
+                "R014",
+            )
+        if shape[0] > 1 and strides[0] != tensor.strides[0]:
+            raise KernelRejected("partitions cannot be strided", "R082")
+        strides[0] = tensor.strides[0]
+    view = tensor.derived(shape, tuple(strides), tensor.offset + origin)
+    return with_index(view, Index(DynamicKind.LISTED, form=positions.shape, listed=positions))
+
+
+def _as_affine(values: Any) -> Affine | None:
+    """The affine index that has these values, if there is one."""
+    strides = []
+    for axis in range(values.ndim):
+        steps = np.diff(values, axis=axis)
+        if steps.size and not (steps == steps.reshape(-1)[0]).all():
+            return None
+        strides.append(int(steps.reshape(-1)[0]) if steps.size else 0)
+    return Affine(values.shape, tuple(strides), int(values.reshape(-1)[0]))
+
+
+def masked_operand(tensor: Tensor, mask: Mask) -> Tensor:
+    """``tile[i_f <= 64]``: elements where the mask fails are not read (legacy dialect).
+
+    Raises:
+        KernelRejected: the mask has other axes than the tile.
+    """
+    shape = tensor.shape
+    for term in mask.terms:
+        lead = len(shape) - term.ndim
+        if lead < 0 or any(
+            size not in (1, n) for size, n in zip(term.shape, shape[lead:], strict=True)
+        ):
+            raise KernelRejected(
+                f"a mask over {list(term.shape)} does not fit a tile of shape {list(shape)}", "R033"
+            )
+    view = Tensor(
+        tensor.memory, shape, tensor.strides, tensor.offset, tensor.element, tensor.buffer
+    )
+    view.dynamic = tensor.dynamic
+    return with_index(view, Index(DynamicKind.MASKED, terms=mask.terms))
 
 
 def masked(view: Tensor, terms: tuple[Affine, ...]) -> Tensor:

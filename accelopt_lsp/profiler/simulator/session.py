@@ -30,6 +30,7 @@ from accelopt_lsp.profiler.simulator.memory import Memory
 from accelopt_lsp.profiler.simulator.pending import Pending
 from accelopt_lsp.profiler.simulator.plans import Entry, Plan, Step, build, described
 from accelopt_lsp.profiler.simulator.replay import Operation
+from accelopt_lsp.profiler.simulator.run_time import combined
 from accelopt_lsp.profiler.simulator.sharing import SharedTensors
 from accelopt_lsp.profiler.simulator.slots import resolve as slots_of
 from accelopt_lsp.profiler.simulator.source import Site, Sources
@@ -458,6 +459,8 @@ class Session:
     def operator(self, name: str, *args: Any) -> Any:
         """``a + b`` and its siblings."""
         if len(args) == 2 and self.dialect is Dialect.LEGACY:
+            if isinstance(args[0], Affine) or isinstance(args[1], Affine):
+                return combined(name, *args)
             assignment.check_operator(name, *args)
         return self.call(entry_of(name, self.dialect), args, {}, sys._getframe(2))
 

@@ -169,7 +169,9 @@ class Tensor:
         """Positions ``low`` to ``high`` of one axis."""
         shape = (*self.shape[:axis], high - low, *self.shape[axis + 1 :])
         offset = self.offset + low * self.strides[axis]
-        view = self.derived(shape, self.strides, offset)
+        view = Tensor(self.memory, shape, self.strides, offset, self.element, self.buffer)
+        if self.dynamic is not None:
+            view.dynamic = self.dynamic.narrowed(axis, low, high)
         if self.fault is not None:
             view.fault = self.fault.narrowed(axis, low, high)
         return view
@@ -177,9 +179,7 @@ class Tensor:
     def derived(self, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Tensor:
         made = Tensor(self.memory, shape, strides, offset, self.element, self.buffer)
         if self.dynamic is not None:
-            made.dynamic = self.dynamic
-            if self.dynamic.form and shape[0] != self.shape[0]:
-                raise KernelRejected("a dimension with run-time indices cannot be sliced", "R081")
+            made.dynamic = self.dynamic.fitted(self.shape, shape)
         return made
 
     def static(self, offset: int) -> Tensor:

@@ -11,7 +11,7 @@ from accelopt_lsp.nki.operands import Buffer, row_major_strides
 from accelopt_lsp.profiler.simulator import run_time
 from accelopt_lsp.profiler.simulator.dynamic import Index
 from accelopt_lsp.profiler.simulator.elements import as_dtype
-from accelopt_lsp.profiler.simulator.errors import KernelRejected, UnsupportedByKernel
+from accelopt_lsp.profiler.simulator.errors import KernelRejected
 from accelopt_lsp.profiler.simulator.indexing import (
     Affine,
     ArangeVector,
@@ -19,9 +19,11 @@ from accelopt_lsp.profiler.simulator.indexing import (
     LoopIndex,
     broadcast_grid,
 )
+from accelopt_lsp.profiler.simulator.masks import Mask
 from accelopt_lsp.profiler.simulator.registers import Register
 from accelopt_lsp.profiler.simulator.tensors import Tensor
 
+_RUN_TIME = frozenset({Tensor, run_time.RunTimeIndex})
 _PATTERNS: dict[tuple[Any, ...], tuple[Any, ...]] = {}
 
 
@@ -91,15 +93,13 @@ def select(tensor: Tensor, key: Any) -> Tensor:
         if kind is slice or kind is int or kind is LoopIndex:
             continue
         if kind is Affine or kind is ArangeVector:
-            if any(type(p) is Tensor for p in parts):
-                return run_time.advanced(tensor, parts, _advanced)
             return _advanced(tensor, parts)
-        if isinstance(part, np.ndarray) and part.ndim:
-            raise UnsupportedByKernel(
-                "accelopt's simulator does not know indices that are not affine"
-            )
-        if isinstance(part, Tensor):
+        if kind in _RUN_TIME:
             return run_time.advanced(tensor, parts, _advanced)
+        if kind is np.ndarray and part.ndim:
+            return run_time.listed(tensor, parts, _advanced)
+        if kind is Mask:
+            return run_time.masked_operand(tensor, part)
         if kind is Register:
             return _basic(tensor, parts)
     return _basic(tensor, parts)
@@ -233,7 +233,8 @@ def _advanced(tensor: Tensor, parts: tuple[Any, ...]) -> Tensor:
             "R028",
         )
     # Kernels write indices out at every use, so this is the busiest loop of a trace.
-    found: list[Any] = [tensor.shape, tensor.strides, tensor.buffer]
+    element = tensor.element
+    found: list[Any] = [tensor.shape, tensor.strides, tensor.buffer, element.name]
     offsets: list[int] = []
     for part in parts:
         kind = type(part)
@@ -244,8 +245,14 @@ def _advanced(tensor: Tensor, parts: tuple[Any, ...]) -> Tensor:
         elif kind is int or kind is LoopIndex:
             found.append(None)
             offsets.append(part)
+        elif kind is Tensor:
+            return run_time.advanced(tensor, parts, _advanced)
         elif isinstance(part, slice | DynamicSlice) or part is None:
             raise KernelRejected("slices and nl.arange indices cannot be mixed", "R035")
+        elif kind in _RUN_TIME:
+            return run_time.advanced(tensor, parts, _advanced)
+        elif kind is np.ndarray and part.ndim:
+            return run_time.listed(tensor, parts, _advanced)
         else:
             found.append(None)
             offsets.append(_integer(part))
@@ -253,7 +260,7 @@ def _advanced(tensor: Tensor, parts: tuple[Any, ...]) -> Tensor:
     pattern = _PATTERNS.get(key)
     if pattern is None:
         pattern = _PATTERNS[key] = _pattern(tensor, _forms(parts))
-    shape, strides, reaches = pattern
+    shape, strides, reaches, types = pattern
     offset = tensor.offset
     inside = True
     for number, stride, (low, high, size) in zip(  # noqa: B905 - equal by construction
@@ -263,8 +270,14 @@ def _advanced(tensor: Tensor, parts: tuple[Any, ...]) -> Tensor:
         if number + low < 0 or number + high >= size:
             inside = False
     view = tensor.derived(shape, strides, offset)
+    memory = tensor.memory
     if not inside:
         view.fault = _fault(tensor, shape, _forms(parts), offsets)
+    elif view.dynamic is None and memory is not None and memory.element is element:
+        start = 0 if tensor.buffer is Buffer.HBM else offset // memory.row
+        view.operand = types.get(start)
+        if view.operand is None:
+            types[start] = view.typed()
     return view
 
 
@@ -310,7 +323,7 @@ def _pattern(tensor: Tensor, forms: list[Any]) -> tuple[Any, ...]:
         reaches.append((low, high, size))
     if tensor.buffer is not Buffer.HBM:
         strides[0] = tensor.strides[0]
-    return shape, tuple(strides), tuple(reaches)
+    return shape, tuple(strides), tuple(reaches), {}
 
 
 def _fault(
@@ -502,7 +515,10 @@ def reinterpret(tensor: Tensor, dtype: Any) -> Tensor:
         shape = (*shape[:-1], shape[-1] * old // new)
         strides = (*[s * old // new for s in strides[:-1]], 1)
         offset = offset * old // new
-    return Tensor(tensor.memory, shape, strides, offset, element, tensor.buffer)
+    memory = tensor.settle()
+    if element is not memory.element:
+        memory.expose()
+    return Tensor(memory, shape, strides, offset, element, tensor.buffer)
 
 
 def rearrange(tensor: Tensor, source: Any, target: Any, sizes: dict[str, int]) -> Tensor:
