@@ -229,6 +229,7 @@ def read(tensor: Tensor, where: Place) -> Array:
     found = from_bits(memory.flat(tensor.element)[view], tensor.element)
     if tensor.dynamic.kind is DynamicKind.MASKED and found.dtype == np.float32:
         # What a mask leaves out is no number.
+        assert where[1] is not None
         found = np.where(where[1], found, np.float32(np.nan))
     return found
 

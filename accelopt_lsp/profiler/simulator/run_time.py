@@ -9,7 +9,7 @@ import numpy as np
 
 from accelopt_lsp.nki.operands import Buffer, DynamicKind
 from accelopt_lsp.profiler.simulator.dynamic import Index
-from accelopt_lsp.profiler.simulator.elements import as_dtype
+from accelopt_lsp.profiler.simulator.elements import Array, as_dtype
 from accelopt_lsp.profiler.simulator.errors import KernelRejected
 from accelopt_lsp.profiler.simulator.indexing import Affine
 from accelopt_lsp.profiler.simulator.masks import Mask
@@ -88,7 +88,7 @@ def vector_select(tensor: Tensor, dim: int, offsets: Any) -> Tensor:
     rows = tile.shape[0]
     view = tensor.derived((rows, *tensor.shape[1:]), (0, *tensor.strides[1:]), tensor.offset)
     form = (rows, *(1,) * (view.ndim - 1))
-    index = Index(DynamicKind.VECTOR, tile, tensor.strides[0], tensor.shape[0], form)
+    index = Index(DynamicKind.VECTOR, tile, tensor.strides[0], tensor.shape[0], form=form)
     return with_index(view, index)
 
 
@@ -164,7 +164,7 @@ def access_pattern(
             )
         strides = (0, *strides[1:])
         form = (shape[0], *(1,) * (len(shape) - 1))
-        index = Index(DynamicKind.VECTOR, tile, stride, None, form)
+        index = Index(DynamicKind.VECTOR, tile, stride, None, form=form)
     while len(shape) < 2 and tensor.buffer is not Buffer.HBM:
         shape, strides = (*shape, 1), (*strides, 1)
     if element is not memory.element:
@@ -318,11 +318,11 @@ def listed(tensor: Tensor, parts: tuple[Any, ...], static: Any) -> Tensor:
     for part in parts:
         if isinstance(part, slice) or part is None or part is Ellipsis:
             raise KernelRejected("slices and index arrays cannot be mixed", "R035")
-        found = part.values() if isinstance(part, Affine) else np.asarray(part)
-        if found.dtype.kind not in "iu":
-            raise KernelRejected(f"an index must be an integer, got {found.dtype}", "R033")
-        values.append(found)
-    shape = np.broadcast_shapes(*[v.shape for v in values])
+        array: Array = part.values() if isinstance(part, Affine) else np.asarray(part)
+        if array.dtype.kind not in "iu":
+            raise KernelRejected(f"an index must be an integer, got {array.dtype}", "R033")
+        values.append(array)
+    shape: tuple[int, ...] = np.broadcast_shapes(*[v.shape for v in values])
     affine = [_as_affine(v) for v in values]
     if None not in affine:
         found: Tensor = static(tensor, tuple(affine))
@@ -334,7 +334,7 @@ def listed(tensor: Tensor, parts: tuple[Any, ...], static: Any) -> Tensor:
                 f"index {low} to {high} leaves dimension {dim} of size {size}", "R028"
             )
     strides = [0] * len(shape)
-    positions = np.zeros(shape, dtype=np.int64)
+    positions: Array = np.zeros(shape, dtype=np.int64)
     for value, stride in zip(values, tensor.strides, strict=True):
         positions = positions + value.astype(np.int64) * stride
     origin = int(positions.reshape(-1)[0])
@@ -344,7 +344,7 @@ def listed(tensor: Tensor, parts: tuple[Any, ...], static: Any) -> Tensor:
         if steps.size and (steps == steps.reshape(-1)[0]).all():
             strides[axis] = int(steps.reshape(-1)[0])
         if strides[axis] or not steps.size or not steps.any():
-            positions = positions[(*(slice(None),) * axis, slice(0, 1))]
+            positions = np.take(positions, [0], axis=axis)
     if tensor.buffer is not Buffer.HBM:
         if len(shape) < 2 or positions.shape[0] != 1 or affine[0] is None:
             raise KernelRejected(
