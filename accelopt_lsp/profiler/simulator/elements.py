@@ -2,7 +2,8 @@
 
 Floating-point values of every width are held in float32 arrays ("carriers") whose values the
 narrower type can represent exactly: each write rounds to nearest even, and reads need no
-conversion. Integers are held as themselves, booleans as uint8.
+conversion. Integers are held as themselves, booleans as uint8, packed values of microscaling
+formats as the unsigned integer of their bits.
 """
 
 from __future__ import annotations
@@ -165,6 +166,14 @@ def _round_bool(values: Array) -> Array:
     return truth
 
 
+def _round_scale(values: Array) -> Array:
+    """Powers of two from 2^-127 on; 0, which the type lacks, has the bits of the smallest."""
+    with np.errstate(all="ignore"):
+        limited = np.where(values == 0, np.float32(2.0**-127), values)
+        stored: Array = limited.astype(ml_dtypes.float8_e8m0fnu).astype(np.float32)
+    return stored
+
+
 def _make_rounder(dtype: DType) -> Callable[[Array], Array]:
     if dtype.kind is Kind.BOOL:
         return _round_bool
@@ -175,6 +184,7 @@ def _make_rounder(dtype: DType) -> Callable[[Array], Array]:
         "tfloat32": _round_tfloat32,
         "bfloat16": _round_bfloat16,
         "float16": _round_float16,
+        "float8_e8m0fnu": _round_scale,
     }
     return special.get(dtype.name) or _rounder_through(dtype)
 
@@ -204,6 +214,8 @@ def to_carrier(values: Array, dtype: DType) -> Array:
     """Values of an input as a contiguous carrier of ``dtype``, rounded."""
     carrier = carrier_type(dtype)
     source = np.asarray(values)
+    if dtype.kind is Kind.PACKED:
+        return np.ascontiguousarray(source).view(carrier)
     if source.dtype == ml_dtypes.bfloat16 or source.dtype.kind == "V":
         source = source.astype(np.float32)
     if carrier == np.float32:
