@@ -265,7 +265,7 @@ class Builder:
 def _legacy_accepts(violation: Violation) -> bool:
     """Whether the legacy compiler works around a limit by itself.
 
-    It reorders the free axes of a reduction, a transposing load may cast, and a constant is cast
+    It reorders the free axes of a reduction, a DMA may cast while it transposes, a constant is cast
     to the type of its tile: kernels in the SDK's own examples (2.26) do so. A transpose that
     casts issues a copy of its own.
     """
@@ -273,7 +273,7 @@ def _legacy_accepts(violation: Violation) -> bool:
         return "consecutive" in violation.message
     if violation.code == "R070":
         return "does not cast" in violation.message
-    return violation.code in ("R065", "R067")
+    return violation.code in ("R065", "R066", "R067")
 
 
 def _work(

@@ -15,7 +15,7 @@ APIS = (
     instruction(
         "dma_transpose",
         "Moves data between HBM and SBUF, transposing on the way.",
-        legacy="(src, *, axes=None, mask=None, dtype=None)",
+        legacy="(src, *, axes=None, mask=None, dtype=None, dge_mode='unknown')",
         current="(dst, src, axes=None, priority=None, dge_mode='unknown', oob_mode='error', "
         "name=None)",
     ),

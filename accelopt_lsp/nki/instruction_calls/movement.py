@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from accelopt_lsp.nki.instruction_calls.base import name_of
 from accelopt_lsp.nki.instructions.base import Violation
-from accelopt_lsp.nki.instructions.movement import MAX_SOURCES
+from accelopt_lsp.nki.instructions.movement import MAX_SOURCES, TRANSPOSED
 from accelopt_lsp.nki.lowering import Builder, LoweringError, lowers
+
+
+def _transfer(b: Builder) -> dict[str, Any]:
+    """How a transfer's descriptors are made, where the call says so."""
+    attrs: dict[str, Any] = {}
+    for name in ("dge_mode", "oob_mode"):
+        given = name_of(b.values.get(name), "unknown")
+        if given not in ("unknown", "error"):
+            attrs[name] = given
+    if b.values.get("priority") is not None:
+        attrs["priority"] = b.values["priority"]
+    return attrs
 
 
 @lowers("nisa.dma_copy")
 def _dma_copy(b: Builder) -> None:
     b.tile("dst"), b.tile("src")
-    attrs = {}
-    if str(b.values.get("oob_mode")).rpartition(".")[2] == "skip":
-        attrs["oob_mode"] = "skip"
+    attrs = _transfer(b)
+    trigger = name_of(b.values.get("engine"), "unknown").removesuffix("_engine")
+    if trigger != "unknown":
+        attrs["trigger"] = trigger
     operands = {"dst": "dst", "src": "src"}
     operator = b.values.get("dst_rmw_op")
     if operator is not None:
@@ -26,10 +41,12 @@ def _dma_copy(b: Builder) -> None:
 @lowers("nisa.dma_transpose")
 def _dma_transpose(b: Builder) -> None:
     src = b.tile("src")
-    axes = b.values.get("axes") or tuple(reversed(range(len(src.shape))))
-    shape = tuple(src.shape[a] for a in axes)
-    dst = b.destination(shape, b.dtype(src.dtype))
-    b.emit("dma_transpose", None, {"axes": tuple(axes)}, dst=dst, src="src")
+    rank = len(src.shape)
+    axes = tuple(b.values.get("axes") or TRANSPOSED.get(rank, ()))
+    if sorted(axes) != list(range(rank)):
+        raise LoweringError(f"axes {axes} do not permute the {rank} dimensions of src", "R065")
+    dst = b.destination(tuple(src.shape[a] for a in axes), b.dtype(src.dtype))
+    b.emit("dma_transpose", None, {"axes": axes, **_transfer(b)}, dst=dst, src="src")
 
 
 @lowers("nisa.dma_compute")

@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from accelopt_lsp.nki.dtypes import DType, numpy_dtype
+from accelopt_lsp.nki.dtypes import DType
 from accelopt_lsp.nki.operands import Buffer
+from accelopt_lsp.profiler.simulator.bits import STORAGE, from_bits, to_bits
 from accelopt_lsp.profiler.simulator.elements import (
     CARRIERS,
     INTEGER_POISON,
     POISON_BITS,
     ROUNDERS,
     Array,
-    from_carrier,
-    to_carrier,
 )
 
 if TYPE_CHECKING:
@@ -63,6 +62,11 @@ class Memory:
         pool: where released buffers go.
         products: PSUM regions that a matrix product was written to since the allocation.
         known: which elements have values while only shapes are traced; None for none.
+        raw: the array holds the device's bytes rather than carriers, since views read or write
+            them as other data types.
+        written: which elements (bytes, if raw) were written, where poison cannot tell; None
+            where all were, or poison tells.
+        special: it is raw or has a map of what was written, so that :meth:`store` writes it.
     """
 
     array: Array | None = None
@@ -76,6 +80,9 @@ class Memory:
     pool: Pool | None = None
     products: list[tuple[int, int, int, int]] | None = None
     known: Array | None = None
+    raw = False
+    written: Array | None = None
+    special = False
 
     def __init__(
         self, id: int, buffer: Buffer, element: DType, rows: int, row: int, name: str, line: int
@@ -115,31 +122,72 @@ class Memory:
         self.pool = pool
         if self.constant:
             return
-        self.array = None
+        self.array = self.written = None
         self.state = FRESH if self.initial is None else FULL
         self.writes, self.checked = 0, -1
+        self.special = self.raw
 
     def release(self) -> None:
         """Let go of the contents: nobody will read them."""
         if self.array is not None and self.pool is not None:
             self.pool.give(self.array)
-        self.array = None
+        self.array = self.written = None
         self.state = FRESH
 
     def adopt(self, values: Array) -> None:
         """Use an input's carrier as contents."""
         self.array = values.reshape(-1)
         self.state = FULL
+        if self.raw:
+            self.array = _bytes_of(to_bits(self.array, self.element))
+
+    # Views as other data types.
+
+    def expose(self) -> None:
+        """Hold bits from now on, since a view reads or writes them as another data type."""
+        if self.raw:
+            return
+        self.raw = self.special = True
+        if self.array is None:
+            return
+        unwritten = None
+        if self.state != FULL:
+            unwritten = self._poisoned(self.array) if self.written is None else ~self.written
+        self.array = _bytes_of(to_bits(self.array, self.element)).copy()
+        self.written = None
+        if unwritten is not None:
+            self.written = np.repeat(~unwritten, self.element.nbytes)
+
+    def _place(self, tensor: Tensor) -> Array:
+        """A region's bits, as the storage of its data type."""
+        size = tensor.element.nbytes
+        return np.ndarray(
+            tensor.shape,
+            STORAGE[tensor.element.name],
+            self.array,
+            tensor.offset * size,
+            tuple([s * size for s in tensor.strides]),
+        )
+
+    def flat(self, element: DType) -> Array:
+        """All elements one after the other, as they are stored."""
+        if self.array is None:
+            self.allocate()
+        assert self.array is not None
+        if not self.raw:
+            return self.array
+        kind = STORAGE[element.name]
+        return self.array[: self.array.size // kind.itemsize * kind.itemsize].view(kind)
 
     def view(self, tensor: Tensor) -> Array:
-        """NumPy view of a region; allocates poisoned memory where there is none yet.
+        """Values of a region; allocates poisoned memory where there is none yet.
 
-        A view as another data type is a copy, which :meth:`store` writes back.
+        They are a NumPy view, except in memory that holds bits.
         """
         if self.array is None:
             self.allocate()
-        if tensor.element is not self.element:
-            return self._reinterpreted(tensor)
+        if self.raw:
+            return from_bits(self._place(tensor), tensor.element)
         carrier = CARRIERS[self.element.name]
         size = carrier.itemsize
         return np.ndarray(
@@ -150,70 +198,66 @@ class Memory:
             tuple([s * size for s in tensor.strides]),
         )
 
-    def _bits(self) -> Array:
-        """All elements as the device holds them."""
-        assert self.array is not None
-        return np.ascontiguousarray(from_carrier(self.array, self.element)).view(np.uint8)
-
-    def _reinterpreted(self, tensor: Tensor) -> Array:
-        size = tensor.element.nbytes
-        values = np.ndarray(
-            tensor.shape,
-            numpy_dtype(tensor.element),
-            self._bits(),
-            tensor.offset * size,
-            tuple([s * size for s in tensor.strides]),
-        )
-        return to_carrier(values, tensor.element)
-
-    def store(self, tensor: Tensor, values: Array, where: Any = True) -> None:
-        """Write a view as another data type: bits go where they belong."""
+    def store(self, tensor: Tensor, values: Array, where: Array | None = None) -> None:
+        """Write rounded values to a region of memory that is :attr:`special`."""
         if self.array is None:
             self.allocate()
-        bits = self._bits().copy()
-        size = tensor.element.nbytes
-        place = np.ndarray(
-            tensor.shape,
-            numpy_dtype(tensor.element),
-            bits,
-            tensor.offset * size,
-            tuple([s * size for s in tensor.strides]),
-        )
-        stored = from_carrier(values, tensor.element)
-        np.copyto(place, np.broadcast_to(stored, tensor.shape), where=where, casting="unsafe")
-        assert self.array is not None
-        self.array[...] = to_carrier(bits.view(numpy_dtype(self.element)), self.element)
+        if self.raw:
+            place = self._place(tensor)
+            values = to_bits(values, tensor.element)
+        else:
+            place = self.view(tensor)
+        mask: Any = True if where is None else np.broadcast_to(where, tensor.shape)
+        np.copyto(place, np.broadcast_to(values, tensor.shape), where=mask, casting="unsafe")
+        marks = self._marks(tensor)
+        if marks is not None:
+            if where is None:
+                marks[...] = True
+            else:
+                marks[np.broadcast_to(where, tensor.shape)] = True
+
+    # Allocation, and what was written.
 
     def allocate(self, *, poison: bool = True) -> None:
         array = self._acquire()
         if self.initial is not None:
-            array.fill(self.initial)
+            if self.raw:
+                value = np.full(1, self.initial, dtype=self.carrier)
+                array.view(STORAGE[self.element.name]).fill(to_bits(value, self.element)[0])
+            else:
+                array.fill(self.initial)
         elif poison:
             self._poison()
 
     def _acquire(self) -> Array:
         count = self.rows * self.row
+        kind = self.carrier
+        if self.raw:
+            count, kind = count * self.element.nbytes, np.dtype(np.uint8)
         if self.pool is None:
-            self.array = np.empty(count, dtype=self.carrier)
+            self.array = np.empty(count, dtype=kind)
         else:
-            self.array = self.pool.take(count, self.carrier)
+            self.array = self.pool.take(count, kind)
         return self.array
 
     def _poison(self) -> None:
         assert self.array is not None
-        if self.carrier == np.float32:
-            self.array.view(np.uint32).fill(POISON_BITS)
-        elif self.itemsize == 4:
-            self.array.view(np.int32).fill(INTEGER_POISON)
-        else:
+        if self.raw or self.itemsize < 4:
             self.array.fill(0)
+            self.written = np.zeros(self.array.size, dtype=bool)
+            self.special = True
+        elif self.carrier == np.float32:
+            self.array.view(np.uint32).fill(POISON_BITS)
+        else:
+            self.array.view(np.int32).fill(INTEGER_POISON)
 
     def before_write(self, elements: int) -> None:
         """Prepare for a write of so many distinct elements."""
-        if self.array is None and self.state == FULL and elements >= self.rows * self.row:
+        whole = elements >= self.rows * self.row
+        if self.array is None and self.state == FULL and whole:
             self._acquire()
         if self.state == FRESH:
-            if elements >= self.rows * self.row:
+            if whole:
                 if self.array is None:
                     self.allocate(poison=False)
                 self.state = FULL
@@ -221,24 +265,73 @@ class Memory:
                 if self.array is None:
                     self.allocate()
                 self.state = PARTIAL
+        elif whole and self.written is not None:
+            self.written, self.special = None, self.raw
+            self.state = FULL
         self.writes += 1
 
-    def poisoned(self, values: Array) -> Array | None:
-        """Which of these values were never written; None if it cannot be told."""
+    def _marks(self, tensor: Tensor) -> Array | None:
+        """Which elements of a region were written, with the bytes of each as last axis."""
+        if self.written is None:
+            return None
+        if not self.raw:
+            return np.ndarray(tensor.shape, bool, self.written, tensor.offset, tensor.strides)
+        size = tensor.element.nbytes
+        strides = (*[s * size for s in tensor.strides], 1)
+        return np.ndarray((*tensor.shape, size), bool, self.written, tensor.offset * size, strides)
+
+    def poisoned(self, values: Array, tensor: Tensor) -> Array | None:
+        """Which of a region's values were never written; None if all were."""
+        marks = self._marks(tensor)
+        if marks is not None:
+            return ~(marks.all(-1) if self.raw else marks)
+        return None if self.raw else self._poisoned(values)
+
+    def gathered(self, positions: Array, values: Array, element: DType) -> Array | None:
+        """Which of the elements at these positions were never written; None if all were."""
+        if self.written is None:
+            return None if self.raw else self._poisoned(values)
+        if not self.raw:
+            return ~self.written[positions]
+        size = element.nbytes
+        rows = self.written[: self.written.size // size * size].reshape(-1, size)
+        missing: Array = ~rows.all(-1)[positions]
+        return missing
+
+    def mark(self, positions: Array, element: DType) -> None:
+        """Elements at these positions are written now."""
+        if self.written is None:
+            return
+        if not self.raw:
+            self.written[positions] = True
+            return
+        size = element.nbytes
+        self.written[: self.written.size // size * size].reshape(-1, size)[positions] = True
+
+    def _poisoned(self, values: Array) -> Array | None:
         if self.carrier == np.float32:
             return np.equal(values.view(np.uint32), POISON_BITS)
         if self.itemsize == 4:
             return np.equal(values.view(np.int32), INTEGER_POISON)
         return None
 
-    def reads_unwritten(self, values: Array) -> bool:
+    def reads_unwritten(self, values: Array, tensor: Tensor) -> bool:
         """Whether a read of partly written memory meets poison. Cheap once all is written."""
-        found = self.poisoned(values)
+        found = self.poisoned(values, tensor)
         if found is not None and bool(found.any()):
             return True
         if self.buffer is not Buffer.HBM and self.checked != self.writes:
             self.checked = self.writes
-            everything = self.poisoned(self.array)  # type: ignore[arg-type]
-            if everything is None or not everything.any():
-                self.state = FULL
+            if self._complete():
+                self.state, self.written, self.special = FULL, None, self.raw
         return False
+
+    def _complete(self) -> bool:
+        if self.written is not None:
+            return bool(self.written.all())
+        everything = None if self.raw else self._poisoned(self.array)  # type: ignore[arg-type]
+        return everything is None or not everything.any()
+
+
+def _bytes_of(values: Array) -> Array:
+    return np.ascontiguousarray(values).reshape(-1).view(np.uint8)

@@ -11,7 +11,7 @@ import numpy as np
 from accelopt_lsp.profiler.simulator import dynamic
 from accelopt_lsp.profiler.simulator.elements import POISON_BITS, ROUNDERS, Array
 from accelopt_lsp.profiler.simulator.errors import KernelRejected
-from accelopt_lsp.profiler.simulator.memory import FRESH, FULL, PARTIAL, Memory
+from accelopt_lsp.profiler.simulator.memory import FRESH, FULL, PARTIAL
 from accelopt_lsp.profiler.simulator.numerics.base import (
     GENERATORS,
     PARTS,
@@ -101,9 +101,7 @@ def _compute_dynamic(
             inputs[role] = read(session, tensors[at], line, step)
             continue
         inputs[role] = dynamic.read(tensors[at], found)
-        memory = tensors[at].memory
-        assert memory is not None
-        _check_written(session, step, memory, inputs[role], line, found[1])
+        _check_written(step, tensors[at], inputs[role], line, found)
     if step.accumulators is not None:
         _load_accumulators(session, step, inputs, line)
     values = step.numeric(inputs, step.attrs)
@@ -111,7 +109,7 @@ def _compute_dynamic(
         _keep_accumulators(session, step, values)
     for role, at in step.writes:
         tensor = tensors[at]
-        skipped = dynamic.counted(list(places.values()), tensor.shape)
+        skipped = dynamic.counted(list(places.values()), tensor.shape, step.attrs.get("axes"))
         counts = where
         if skipped is not None:
             counts = skipped if where is None else skipped & where
@@ -121,25 +119,34 @@ def _compute_dynamic(
         if target is None:
             write(tensor, values[role], step.exact, counts, accumulates)
             continue
+        if "before" in inputs and not isinstance(target[0], Tensor):
+            dynamic.add(tensor, target, inputs["src"].reshape(tensor.shape), counts)
+            continue
         memory = tensor.memory
         assert memory is not None
-        rounded = values[role] if step.exact else memory.round(values[role])
+        rounded = values[role] if step.exact else ROUNDERS[tensor.element.name](values[role])
         if rounded.shape != tensor.shape and rounded.size > 1:
             rounded = rounded.reshape(tensor.shape)
         dynamic.write(tensor, target, rounded, counts)
 
 
 def _check_written(
-    session: Session, step: Step, memory: Memory, values: Array, line: int, counts: Array | None
+    step: Step, tensor: Tensor, values: Array, line: int, where: dynamic.Place
 ) -> None:
     """Complain about gathered elements that were never written.
 
     Raises:
         KernelRejected: there are some, and no mask left them out.
     """
+    memory = tensor.memory
+    assert memory is not None
     if memory.state == FULL or memory.masked:
         return
-    unwritten = memory.poisoned(values)
+    view, counts = where
+    if isinstance(view, Tensor):
+        unwritten = memory.poisoned(values, view)
+    else:
+        unwritten = memory.gathered(view, values, tensor.element)
     if unwritten is not None and counts is not None:
         unwritten = unwritten & counts
     if memory.state == FRESH or (unwritten is not None and unwritten.any()):
@@ -212,15 +219,15 @@ def read(session: Session, tensor: Tensor, line: int, step: Step) -> Array:
             line,
         )
     values = memory.view(tensor)
-    if memory.state != FULL and memory.reads_unwritten(values):
+    if memory.state != FULL and memory.reads_unwritten(values, tensor):
         message = (
             f"{step.issue.op} reads parts of {memory.name or 'a tile'} (created on line "
             f"{memory.line}) that were never written"
         )
         part = PARTS.get(step.issue.op)
         if part is not None:
-            unwritten = memory.poisoned(part(values, step.attrs))
-            if unwritten is None or not unwritten.any():
+            unwritten = memory.poisoned(values, tensor)
+            if unwritten is None or not part(unwritten, step.attrs).any():
                 return values
         if not memory.masked and not step.moves:
             raise KernelRejected(message, "R099", line)
@@ -253,27 +260,26 @@ def write(
         elif memory.state == FRESH:
             memory.allocate()
             memory.state = PARTIAL
-    if tensor.element is not memory.element:
-        memory.before_write(0)
-        kept = values if exact else ROUNDERS[tensor.element.name](values)
-        memory.store(tensor, kept.reshape(shape), True if where is None else where)
-        return
     memory.before_write(covered)
     view = memory.view(tensor)
     if values.shape != shape and values.size > 1:
         values = values.reshape(shape)
     if accumulates:
         if memory.state != FULL:
-            unwritten = memory.poisoned(view)
+            unwritten = memory.poisoned(view, tensor)
             if unwritten is not None and unwritten.any():
+                if memory.raw:
+                    view = view.copy()
                 view[unwritten] = 0
-        if where is None and memory.element.nbytes == 4:
+        if where is None and memory.element.nbytes == 4 and not memory.special:
             view += values
             return
         values = view + values
     if not exact:
-        values = memory.round(values)
-    if where is None:
+        values = ROUNDERS[tensor.element.name](values)
+    if memory.special:
+        memory.store(tensor, values, where)
+    elif where is None:
         view[...] = values
     else:
         np.copyto(view, np.broadcast_to(values, shape), where=where, casting="unsafe")
