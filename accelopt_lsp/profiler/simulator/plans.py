@@ -344,7 +344,8 @@ def build(entry: Entry, bound: Mapping[str, Any], target: Target, names: Mapping
         first = lowered.violations[0]
         raise KernelRejected("; ".join(v.message for v in lowered.violations), first.code)
     for role in ("op", "op0", "op1", "reduce_op"):
-        _check_operator(entry.name, role, values.get(role))
+        if not isinstance(values.get(role), tuple):
+            _check_operator(entry.name, role, values.get(role))
     extra = {}
     if bound.get("reduce_cmd") is not None:
         extra["reduce_cmd"] = str(bound["reduce_cmd"])
