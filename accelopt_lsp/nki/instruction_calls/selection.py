@@ -7,13 +7,14 @@ from typing import Any
 
 from accelopt_lsp.nki.dtypes import get_dtype
 from accelopt_lsp.nki.instruction_calls.base import (
+    default_copy_engine,
     numbers,
     operand_or_number,
     optional_tiles,
     reads_registers,
 )
 from accelopt_lsp.nki.lowering import Builder, LoweringError, lowers
-from accelopt_lsp.nki.operands import Condition, OperandType, Pattern
+from accelopt_lsp.nki.operands import Buffer, Condition, OperandType, Pattern
 
 Steps = tuple[tuple[int, int], ...]
 """``[step, num]`` of each free axis."""
@@ -63,8 +64,13 @@ def along(term: Pattern, shape: tuple[int, ...]) -> tuple[int, Steps]:
 
 @lowers("nisa.affine_select")
 def _affine_select(b: Builder) -> None:
+    """Legacy kernels select in PSUM, which GpSimd cannot reach: a copy goes before it."""
     tile = b.tile("on_true_tile")
     dst = b.destination(tile.shape, b.dtype(tile.dtype))
+    source = "on_true_tile"
+    if b.legacy and tile.buffer is Buffer.PSUM:
+        source = b.temporary(tile.shape, tile.dtype)
+        b.emit("tensor_copy", default_copy_engine(b, tile), {}, dst=source, src="on_true_tile")
     if "pred" in b.values:
         attrs = _compared(b.values["pred"], tile)
     else:
@@ -75,7 +81,7 @@ def _affine_select(b: Builder) -> None:
             "cmp_op": b.values.get("cmp_op") or "equal",
         }
     attrs["on_false_value"] = _number(b, "on_false_value")
-    b.emit("affine_select", None, attrs, dst=dst, on_true_tile="on_true_tile")
+    b.emit("affine_select", None, attrs, dst=dst, on_true_tile=source)
 
 
 def _compared(predicate: Any, tile: OperandType) -> dict[str, Any]:
