@@ -17,12 +17,13 @@ from accelopt_lsp.profiler.simulator.bits import from_bits, to_bits
 from accelopt_lsp.profiler.simulator.elements import ROUNDERS, Array
 from accelopt_lsp.profiler.simulator.errors import IndexOutside, KernelRejected
 from accelopt_lsp.profiler.simulator.numerics.operators import as_float
+from accelopt_lsp.profiler.simulator.registers import Register
 
 if TYPE_CHECKING:
     from accelopt_lsp.profiler.simulator.indexing import Affine
     from accelopt_lsp.profiler.simulator.plans import Step
-    from accelopt_lsp.profiler.simulator.registers import Register
     from accelopt_lsp.profiler.simulator.tensors import Tensor
+    from accelopt_lsp.profiler.simulator.trace import Region
 
 
 @frozen(slots=True, eq=False)
@@ -58,6 +59,35 @@ class Index:
         """What lowering needs to know."""
         tile = self.tile
         return Dynamic(self.kind, None if tile is None else tile.operand or tile.typed())
+
+    def region(self, view: Tensor) -> Region:
+        """Bounding box of all that a view may touch, whatever the offsets are."""
+        memory = view.memory
+        assert memory is not None
+        row, total = view.row, memory.rows * view.row
+        if self.kind in (DynamicKind.MASKED, DynamicKind.LISTED):
+            positions = _positions(view)
+            inside = positions[_holds(self.terms, view.shape)] if self.terms else positions
+            if self.listed is not None:
+                inside = positions + self.listed
+            if not inside.size:
+                return memory.id, 0, 1, 0, 0
+            rows, columns = inside // row, inside % row
+            box = int(rows.min()), int(rows.max()) + 1, int(columns.min()), int(columns.max()) + 1
+            nbytes = view.element.nbytes
+            return memory.id, box[0], box[1], box[2] * nbytes, box[3] * nbytes
+        last = view.offset + sum(
+            max(0, s * (n - 1)) for n, s in zip(view.shape, view.strides, strict=True)
+        )
+        count = (total - 1 - last) // self.stride + 1 if self.stride > 0 else 1
+        if self.limit is not None:
+            count = min(count, self.limit)
+        if isinstance(self.source, Register) and self.source.frozen:
+            count = 1
+        wide = view.static(view.offset)
+        wide.shape, wide.strides = (*view.shape, max(count, 1)), (*view.strides, self.stride)
+        number, first, end, low, high = wide.region()
+        return number, first, min(end, memory.rows), low, high
 
     def outside(self, offsets: Array) -> Array:
         """Which offsets leave the dimension that they index."""

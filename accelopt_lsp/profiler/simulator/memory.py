@@ -284,7 +284,8 @@ class Memory:
         """Which of a region's values were never written; None if all were."""
         marks = self._marks(tensor)
         if marks is not None:
-            return ~(marks.all(-1) if self.raw else marks)
+            whole: Array = np.logical_and.reduce(marks, axis=-1) if self.raw else marks
+            return np.logical_not(whole)
         return None if self.raw else self._poisoned(values)
 
     def gathered(self, positions: Array, values: Array, element: DType) -> Array | None:
@@ -295,8 +296,8 @@ class Memory:
             return ~self.written[positions]
         size = element.nbytes
         rows = self.written[: self.written.size // size * size].reshape(-1, size)
-        missing: Array = ~rows.all(-1)[positions]
-        return missing
+        whole: Array = np.logical_and.reduce(rows, axis=-1)
+        return np.logical_not(whole[positions])
 
     def mark(self, positions: Array, element: DType) -> None:
         """Elements at these positions are written now."""

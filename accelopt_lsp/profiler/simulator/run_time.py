@@ -17,6 +17,10 @@ from accelopt_lsp.profiler.simulator.registers import Register
 from accelopt_lsp.profiler.simulator.tensors import Tensor
 
 
+_HERE = Register(0, frozen=True)
+"""The index of a view whose register is known: the view is in its place already."""
+
+
 def offset_of(source: Any, stride: int, limit: int | None) -> tuple[int, Index | None]:
     """A run-time offset as elements that are known now, and an index for what is not.
 
@@ -25,7 +29,7 @@ def offset_of(source: Any, stride: int, limit: int | None) -> tuple[int, Index |
     """
     if isinstance(source, Register):
         if source.frozen and source.value is not None:
-            return source.integer("an index") * stride, Index(DynamicKind.REGISTER, Register(0))
+            return source.integer("an index") * stride, Index(DynamicKind.REGISTER, _HERE)
         return 0, Index(DynamicKind.REGISTER, source, stride, limit)
     if isinstance(source, Tensor):
         source.settle()
@@ -324,7 +328,7 @@ def listed(tensor: Tensor, parts: tuple[Any, ...], static: Any) -> Tensor:
         values.append(array)
     shape: tuple[int, ...] = np.broadcast_shapes(*[v.shape for v in values])
     affine = [_as_affine(v) for v in values]
-    if None not in affine:
+    if all(form is not None for form in affine):
         found: Tensor = static(tensor, tuple(affine))
         return found
     for dim, (value, size) in enumerate(zip(values, tensor.shape, strict=True)):

@@ -128,9 +128,13 @@ class Tensor:
             return known
         memory = self.memory
         assert memory is not None
-        row = memory.row
-        if self.dynamic is not None or self.element.nbytes != memory.element.nbytes:
-            return (memory.id, 0, memory.rows, 0, row * memory.element.nbytes)
+        if self.dynamic is not None:
+            around: Region = self.dynamic.region(self)
+            self._region = around
+            return around
+        row, nbytes = memory.row, memory.element.nbytes
+        if self.element.nbytes != nbytes:
+            row, nbytes = self.row, self.element.nbytes
         key = (self.shape, self.strides, row)
         extent = _EXTENTS.get(key)
         if extent is None:
@@ -144,7 +148,6 @@ class Tensor:
         rows, inside = extent
         first, column = divmod(self.offset, row)
         last = column + inside
-        nbytes = memory.element.nbytes
         if last < row:
             found = (
                 memory.id,
