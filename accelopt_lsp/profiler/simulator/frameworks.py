@@ -23,6 +23,9 @@ def is_array(value: Any) -> bool:
     """Whether a value is an array of one of the frameworks."""
     if isinstance(value, np.ndarray) or is_torch(value):
         return True
+    if isinstance(value, type):
+        # np.float16 itself, a data type.
+        return False
     return hasattr(value, "__array__") and hasattr(value, "shape") and hasattr(value, "dtype")
 
 
