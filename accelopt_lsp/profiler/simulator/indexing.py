@@ -209,6 +209,8 @@ class Affine:
         return self._compare(other, -1, -1)
 
     def __eq__(self, other: object) -> Any:
+        if not isinstance(other, int | np.integer | Affine):
+            return NotImplemented
         return self.__ge__(other) & self.__le__(other)
 
     def __ne__(self, other: object) -> Any:

@@ -109,11 +109,13 @@ def _basic(tensor: Tensor, parts: tuple[Any, ...]) -> Tensor:
     shape, strides = tensor.shape, tensor.strides
     rank = len(shape)
     given = len(parts)
-    for part in parts:
+    at = -1
+    for number, part in enumerate(parts):
         if part is None:
             given -= 1
-    if Ellipsis in parts:
-        at = parts.index(Ellipsis)
+        elif part is Ellipsis:
+            at = number
+    if at >= 0:
         fill = rank - (given - 1)
         parts = (*parts[:at], *([slice(None)] * fill), *parts[at + 1 :])
     elif given > rank:
@@ -498,7 +500,7 @@ def reinterpret(tensor: Tensor, dtype: Any) -> Tensor:
     if element is None:
         raise KernelRejected(f"{dtype!r} is no data type of NKI")
     if tensor.dynamic is not None:
-        raise KernelRejected("a view with a run-time index cannot change its type", "R081")
+        raise KernelRejected("a view with a run-time index cannot change its type", "R083")
     old, new = tensor.element.nbytes, element.nbytes
     shape, strides, offset = tensor.shape, tensor.strides, tensor.offset
     if old != new:
