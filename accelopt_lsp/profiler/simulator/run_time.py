@@ -16,7 +16,6 @@ from accelopt_lsp.profiler.simulator.masks import Mask
 from accelopt_lsp.profiler.simulator.registers import Register
 from accelopt_lsp.profiler.simulator.tensors import Tensor
 
-
 _HERE = Register(0, frozen=True)
 """The index of a view whose register is known: the view is in its place already."""
 
