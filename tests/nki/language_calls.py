@@ -20,6 +20,7 @@ SINE = [
 ]
 SPREAD = ["nc_matmul@tensor", "tensor_copy@scalar"]
 STATS = ["bn_stats@vector", "bn_aggr@vector"]
+SELECT = ["tensor_copy@vector", "tensor_copy_predicated@vector"]
 ROUND, REMAINDER = ["round_to_integer@vector"], ["remainder@vector"]
 
 # (dialect, call, arguments, keywords, issued instructions, result)
@@ -87,4 +88,18 @@ LANGUAGE: list[tuple[Any, ...]] = [
     (CURRENT, "nl.broadcast_to", [COLUMN, (128, 512)], {"dtype": BF16}, ["tensor_copy@vector"], "bf16[128,512]"),
     (LEGACY, "nl.broadcast_to", ["f32[1,1]"], {"shape": (128, 512)}, [*SPREAD, "tensor_copy@scalar"], TILE),
     (LEGACY, "nl.broadcast_to", ["i32[1,512]"], {"shape": (128, 512)}, ["tensor_copy@vector", *SPREAD, "tensor_copy@vector"], INTEGERS),
+    # a condition in floats is compared first
+    (LEGACY, "nl.where", ["bool[128,512]", TILE, TILE], {}, SELECT, TILE),
+    (LEGACY, "nl.where", ["bool[128,512]", TILE, 0.0], {}, ["memset@vector", "tensor_copy_predicated@vector"], TILE),
+    (CURRENT, "nl.where", [TILE, TILE, TILE], {}, ["tensor_scalar@vector", *SELECT], TILE),
+    (LEGACY, "nl.where", ["bool[128,512]", "bf16[128,512]", TILE], {}, ["tensor_copy@vector", *SELECT], TILE),
+    (LEGACY, "nl.gather_flattened", [TILE, "u32[128,10]"], {}, ["nc_n_gather@gpsimd"], "f32[128,10]"),
+    (CURRENT, "nl.gather_flattened", [TILE, "u32[128,10]"], {}, ["nc_n_gather@gpsimd"], "f32[128,10]"),
+    # random values: rand2 only exists from the fourth generation on
+    (CURRENT, "nl.rand", [(128, 512)], {"dtype": F32, "target": "trn3"}, ["rand2@vector"], TILE),
+    (LEGACY, "nl.rand", [(128, 512)], {}, ["rng@vector", "tensor_scalar@vector", "tensor_scalar@vector"], TILE),
+    (LEGACY, "nl.random_seed", [5], {}, ["memset@vector", "set_rng_seed@vector"], None),
+    (CURRENT, "nl.random_seed", ["i32[1,1]"], {}, ["set_rng_seed@vector"], None),
+    (LEGACY, "nl.dropout", [TILE, 0.5], {}, ["dropout@vector"], TILE),
+    (CURRENT, "nl.dropout", [TILE, COLUMN], {}, ["dropout@vector"], TILE),
 ]  # fmt: skip

@@ -11,7 +11,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from accelopt_lsp.nki.dialects import Dialect
+from accelopt_lsp.nki.apis import APIS
+from accelopt_lsp.nki.dialects import Dialect, Role
 from accelopt_lsp.profiler.simulator.errors import KernelRejected
 
 LEGACY, CURRENT = Dialect.LEGACY, Dialect.CURRENT
@@ -263,6 +264,13 @@ CASES: list[tuple[str, tuple[Dialect, ...], str, Any]] = [
     ("nl.full((128, 4), nl.finfo(nl.float16).max, dtype=nl.float32)", (LEGACY,), "", lambda: np.full((128, 4), 65504, np.float32)),
     ("nl.full((128, 4), nl.static_cast(2.7, nl.int32), dtype=nl.float32)", (LEGACY,), "", lambda: np.full((128, 4), 2, np.float32)),
     ("nl.full((128, 4), nl.fp32.min, dtype=nl.float32)", (LEGACY,), "", lambda: np.full((128, 4), np.finfo(np.float32).min)),
+    ("nl.where(nl.greater(a, 0.0), row, column)", (LEGACY,), "a row column", lambda x, r, c: np.where(x > 0, r, c)),
+    ("nl.where(nl.greater(a, 0.0), a, b)", (LEGACY,), "a b", lambda x, y: np.where(x > 0, x, y)),
+    ("nl.where(nl.greater(a, 0.0), a, 0.0)", (LEGACY,), "a", lambda x: np.where(x > 0, x, np.float32(0))),
+    ("nl.where(flag, a, b)", BOTH, "flag a b", lambda c, x, y: np.where(c > 0, x, y)),
+    ("nl.gather_flattened(a, where)", BOTH, "a where", lambda x, n: np.take_along_axis(x, n.astype(np.int64), 1)),
+    ("nl.dropout(a, 0.0)", BOTH, "a", lambda x: x),
+    ("nl.dropout(a, 1.0)", BOTH, "a", lambda x: 0 * x),
 ]  # fmt: skip
 
 
@@ -311,6 +319,27 @@ def test_function(run_text, dialect, expression, inputs, reference):
         else 1e-4,
         atol=0 if exact else 2e-5,
     )
+
+
+ELSEWHERE = {
+    "nl.load": "every kernel here",
+    "nl.store": "every kernel here",
+    "nl.load_transpose2d": "test_transposing_load",
+    "nl.loop_reduce": "test_loop_reduce",
+    "nl.all_reduce": "test_all_reduce_of_one_program",
+    "nl.atomic_rmw": "test_addressing",
+    "nl.rand": "test_random_values",
+    "nl.random_seed": "test_random_values",
+}
+
+
+def test_every_function_is_tried():
+    """A function of the table without a row here, or in the list of other tests, is untested."""
+    names = {a.name for a in APIS.values() if a.name.startswith("nl.")}
+    tried = " ".join(c[0] for c in CASES)
+    computes = {n for n in names if APIS[n].role in (Role.COMPUTE, Role.CREATION)}
+    missing = {n for n in computes if f"{n}(" not in tried} - set(ELSEWHERE)
+    assert missing <= {"nl.ndarray", "nl.empty_like"}
 
 
 @pytest.mark.parametrize("dialect", BOTH)
@@ -437,6 +466,8 @@ def kernel(a_in, b_in):
         ("a[:, 0:8] = b[:, 8:16]", "a b", lambda a, b: np.hstack([b[:, 8:16], a[:, 8:]])),
         ("a[...] = b[:, 0:1]", "a b", lambda a, b: np.repeat(b[:, :1], a.shape[1], 1)),
         ("a[0:1, :] += b[0:1, :]", "a b", lambda a, b: np.vstack([a[:1] + b[:1], a[1:]])),
+        ("a[...] = nl.where(nl.greater(b, 0.0), a, b)", "a b", lambda a, b: np.where(b > 0, a, b)),
+        ("a[...] = nl.where(nl.greater(b, 0.0), b, a)", "a b", lambda a, b: np.where(b > 0, b, a)),
     ],
 )  # fmt: skip
 def test_in_place(run_text, statement, inputs, reference):
@@ -531,6 +562,34 @@ def test_rejected(run_text, dialect, expression, inputs, code):
     with pytest.raises(KernelRejected) as raised:
         run_text(source(dialect, expression, inputs), *[INPUTS[n] for n in inputs.split()])
     assert raised.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("dialect", "target"), [(LEGACY, "trn1"), (CURRENT, "trn2"), (CURRENT, "trn3")]
+)
+def test_random_values(run_text, dialect, target):
+    """Uniform between 0 and 1, and the same again after the same seed."""
+    seed = "5" if dialect is LEGACY else "nl.full((1, 1), 5, dtype=nl.int32)"
+    text = f"""import {dialect.package} as nki
+import {dialect.package}.language as nl
+
+
+@nki.jit
+def kernel():
+    out = nl.ndarray((3, 128, 512), dtype=nl.float32, buffer=nl.shared_hbm)
+    for number in range(3):
+        if number != 1:
+            nl.random_seed({seed})
+        nl.store(out[number], nl.rand((128, 512), dtype=nl.float32))
+    return out
+"""
+    first, second, third = run_text(text, target=target).as_returned()
+    assert first.min() >= 0
+    assert first.max() < 1
+    assert abs(first.mean() - 0.5) < 0.01
+    assert abs(first.var() - 1 / 12) < 0.005
+    np.testing.assert_array_equal(first, third)
+    assert not np.array_equal(first, second)
 
 
 def test_all_reduce_of_one_program(run_text):

@@ -246,7 +246,8 @@ def _where(b: Builder) -> None:
         b.emit("tensor_copy", Engine.VECTOR, {}, dst=dst, src=on_false)
     else:
         b.emit("memset", Engine.VECTOR, {"value": plain(b.values["y"])}, dst=dst)
-    b.emit("tensor_copy_predicated", None, {}, dst=dst, src=on_true, predicate=predicate)
+    operands = {"dst": dst, "src": on_true, "predicate": predicate, "kept": dst}
+    b.emit("tensor_copy_predicated", None, {"reverse_pred": False}, **operands)
 
 
 def _alternative(b: Builder, name: str, shape: tuple[int, ...], dtype: DType) -> str:
