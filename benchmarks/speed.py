@@ -144,7 +144,10 @@ def main(arguments: list[str]) -> int:
     for name in chosen:
         command = [sys.executable, __file__, str(options.checkout), "--only", name, "--one"]
         done = subprocess.run(
-            [*command, "--repeat", str(options.repeat)], capture_output=True, text=True
+            [*command, "--repeat", str(options.repeat)],
+            check=False,
+            capture_output=True,
+            text=True,
         )
         if done.returncode:
             print(f"{name:24} failed: {done.stderr.strip().splitlines()[-1]}")
