@@ -140,6 +140,10 @@ def _mask(symbol: str, left: Value, right: Value) -> Value:
             difference = combine(right, left, affine.subtract)
         elif symbol in (">", ">="):
             difference = combine(left, right, affine.subtract)
+        elif symbol == "==":
+            return Mask(
+                (combine(left, right, affine.subtract), combine(right, left, affine.subtract))
+            )
         else:
             return Mask((None,))
         if symbol in ("<", ">"):

@@ -16,13 +16,16 @@ from accelopt_lsp.analysis.affine import Affine, bounds
 from accelopt_lsp.analysis.machine import Machine, Record
 from accelopt_lsp.analysis.masks import (
     FULL_WIDTH,
+    OWN_AXES,
     Cut,
     cut_view,
     cuts_of,
+    shortened,
     split_mask,
     trimmed,
 )
 from accelopt_lsp.analysis.references import as_dtype, operator_name
+from accelopt_lsp.analysis.sequences import written_out
 from accelopt_lsp.analysis.values import (
     Blocks,
     HostArray,
@@ -48,10 +51,14 @@ from accelopt_lsp.nki.lowering import (
     lower,
     retarget,
 )
-from accelopt_lsp.nki.operands import Buffer, Engine, OperandType
+from accelopt_lsp.nki.operands import Buffer, Condition, Engine, OperandType, Pattern
 
 SOME_NUMBER = 1.5
 """Stands for a number whose value is not known; no lowering depends on values."""
+_STANDS_FOR = {"min": -1e38, "max": 1e38, "on_false_value": -3.4028234663852886e38}
+"""Numbers of these parameters are limited; one that is possible stands for any other."""
+_SHAPES = frozenset({"pattern", "n", "num_elem_per_idx", "num_valid_indices", "shuffle_mask"})
+"""Parameters whose numbers must agree with the shapes of tiles."""
 _IGNORED = frozenset({"mask", "name", "dge_mode", "oob_mode", "priority"})
 
 
@@ -123,12 +130,14 @@ def _masked(
     if name in FULL_WIDTH:
         return _record(m, node, whole, views, nodes)
     kept = trimmed(views, rank, axes)
-    lowered = _lower(m, node, name, {**values, **{k: v.operand() for k, v in kept.items()}})
+    patterns = {k: shortened(v, rank, axes) for k, v in values.items()}
+    lowered = _lower(m, node, name, {**patterns, **{k: v.operand() for k, v in kept.items()}})
     if isinstance(lowered, Unknown):
         return lowered
     if whole.result is None:
         return _record(m, node, lowered, kept, nodes)
-    cuts = cuts_of(rank, axes, whole.result.shape)
+    own = {a: b for a, b in axes.items() if a == 0} if name in OWN_AXES else axes
+    cuts = cuts_of(rank, own, whole.result.shape)
     return _record(m, node, lowered, kept, nodes, whole.result, cuts)
 
 
@@ -184,8 +193,8 @@ def _lowering_value(name: str, value: Value) -> Any:
     if isinstance(value, View):
         return value.operand()
     if isinstance(value, Unknown):
-        if value.number:
-            return SOME_NUMBER
+        if value.number and name not in _SHAPES:
+            return _STANDS_FOR.get(name, SOME_NUMBER)
         if name == "dtype":
             raise UnknownArgument(f"data type: {value.reason}")
         raise UnknownArgument(f"{name}: {value.reason}")
@@ -194,7 +203,7 @@ def _lowering_value(name: str, value: Value) -> Any:
     if isinstance(value, Affine):
         return bounds(value)[0]
     if isinstance(value, ListValue):
-        return tuple(_lowering_value(name, v) for v in value.items)
+        return tuple(_lowering_value(name, v) for v in written_out(value.items))
     if isinstance(value, tuple):
         return tuple(_lowering_value(name, v) for v in value)
     if isinstance(value, Ref):
@@ -207,11 +216,22 @@ def _lowering_value(name: str, value: Value) -> Any:
     if name == "dtype" and isinstance(value, str):
         found = as_dtype(value)
         return found if found is not None else value
-    if isinstance(value, IndexArray | Mask | HostArray):
+    if isinstance(value, IndexArray):
+        return _pattern(value)
+    if isinstance(value, Mask):
+        if None in value.terms:
+            raise UnknownArgument(f"{name} is a comparison that is not affine")
+        return Condition(tuple([_pattern(term) for term in value.terms if term is not None]))
+    if isinstance(value, HostArray):
         raise UnknownArgument(f"{name} is an index expression")
     if isinstance(value, bool | int | float | str | None | DType | Buffer | Engine):
         return value
     raise UnknownArgument(f"{name} is not analyzed")
+
+
+def _pattern(index: IndexArray) -> Pattern:
+    """An index expression as an operand; of loop variables in it one value stands for all."""
+    return Pattern(index.shape, index.coefficients, bounds(index.base)[0])
 
 
 def _check_bounds(

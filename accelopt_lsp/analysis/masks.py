@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from accelopt_lsp.analysis import affine
 from accelopt_lsp.analysis.affine import Affine, Linear, add, bounds
 from accelopt_lsp.analysis.values import IndexArray, Mask, View
+from accelopt_lsp.nki.operands import Condition, Pattern
 
 Bounds = dict[int, tuple[int, int, int]]
 """Axis of the mask's grid to (size, first valid position, end of the valid ones)."""
@@ -68,7 +70,24 @@ def _valid(term: IndexArray, axis: int) -> tuple[int, int]:
 
 FULL_WIDTH = frozenset({"nisa.nc_matmul", "nl.matmul"})
 """Products run at full width whatever their mask."""
-_VECTORS = frozenset({"bias", "scale", "operand0", "initial", "reduce_res"})
+_VECTORS = frozenset(
+    {
+        "bias",
+        "bound0",
+        "bound1",
+        "dst_idx",
+        "initial",
+        "on_false",
+        "operand0",
+        "prob",
+        "reduce_res",
+        "scale",
+        "vals",
+    }
+)
+"""Operands whose free axes are their own: a mask cuts only their partitions."""
+OWN_AXES = frozenset({"nisa.max8", "nisa.nc_find_index8"})
+"""Calls whose result has free axes of its own."""
 
 Cut = tuple[int, int, int]
 """Axis of a tensor, first valid position, end of the valid ones."""
@@ -91,6 +110,21 @@ def cut_view(view: View, cuts: tuple[Cut, ...]) -> View:
         if axis < len(view.shape) and view.shape[axis] > 1:
             view = view.narrowed(axis, low, high)
     return view
+
+
+def shortened(value: Any, rank: int, found: Bounds) -> Any:
+    """The part of an index expression that a mask leaves; other values as they are."""
+    if isinstance(value, Condition):
+        return Condition(tuple([shortened(term, rank, found) for term in value.terms]))
+    if not isinstance(value, Pattern):
+        return value
+    sizes, offset = list(value.shape), value.offset
+    for axis, (_, low, high) in found.items():
+        at = axis - (rank - len(sizes))
+        if at >= 0 and sizes[at] > 1:
+            offset += low * value.strides[at]
+            sizes[at] = high - low
+    return Pattern(tuple(sizes), value.strides, offset)
 
 
 def trimmed(views: Mapping[str, View], rank: int, found: Bounds) -> dict[str, View]:

@@ -83,7 +83,7 @@ def reversed_items(value: Value) -> Iteration:
     return Iteration(over.length, lambda i: over.item(add(scale(i, -1), last)), over.symbolic)
 
 
-def _one_by_one(items: tuple[Value, ...] | list[Value]) -> list[Value]:
+def written_out(items: tuple[Value, ...] | list[Value]) -> list[Value]:
     """Items with every run written out."""
     found: list[Value] = []
     for item in items:
@@ -92,7 +92,7 @@ def _one_by_one(items: tuple[Value, ...] | list[Value]) -> list[Value]:
             continue
         rounds = range(item.low, item.high)
         each = (replace_var(i, item.var, n) for n in rounds for i in item.items)
-        found.extend(chain(_one_by_one(list(each))))
+        found.extend(chain(written_out(list(each))))
     return found
 
 
@@ -114,7 +114,7 @@ def mutable_item(m: Machine, node: ast.Subscript) -> Value:
     if any(isinstance(i, ListValue | dict | Repeat) for run in runs for i in run.items):
         if flat_length(owner.items) > MAX_ITEMS:
             raise Undecided("a long list of lists that changes")
-        m.journal.replace(owner.items, _one_by_one(owner.items))
+        m.journal.replace(owner.items, written_out(owner.items))
     # What it holds changes, so that whoever reads it in the same loop sees a difference.
     m.appended.append((owner, len(owner.items)))
     index = m.eval(node.slice)
