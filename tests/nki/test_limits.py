@@ -77,6 +77,39 @@ LIMITS: list[tuple[Any, ...]] = [
     ("R102", CURRENT, "nisa.tensor_scalar", ["u8[8,8]", "u8[8,8]", "bitwise_and", 1, "gpsimd"], ["u8[8,8]", "u8[8,8]", "bitwise_and", 1, "vector"], {}),
     ("R102", CURRENT, "nisa.tensor_scalar", [TILE, TILE, "maximum", 1.0, "scalar"], [TILE, TILE, "multiply", 1.0, "scalar"], {}),
     ("R102", CURRENT, "nisa.tensor_tensor", [TILE, TILE, TILE, "power", "vector"], [TILE, TILE, TILE, "power", "gpsimd"], {}),
+    # microscaling formats
+    ("R024", CURRENT, "nisa.nc_matmul_mx", ["f32[128,64]@psum", "f8e5m2x4[128,128]", "f8e5m2x4[64,64]", "u8[128,128]", "u8[128,64]"], ["f32[128,64]@psum", "f8e5m2x4[128,128]", "f8e5m2x4[128,64]", "u8[128,128]", "u8[128,64]"], {"target": "trn3"}),
+    ("R026", CURRENT, "nisa.nc_matmul_mx", ["f32[128,8192]@psum", "f8e5m2x4[128,128]", "f8e5m2x4[128,8192]", "u8[128,128]", "u8[128,8192]"], ["bf16[128,8192]@psum", "f8e5m2x4[128,128]", "f8e5m2x4[128,8192]", "u8[128,128]", "u8[128,8192]"], {"target": "trn3"}),
+    ("R027", CURRENT, "nisa.nc_matmul_mx", ["f32[64,64]@psum", "f8e5m2x4[128,128]", "f8e5m2x4[128,64]", "u8[128,128]", "u8[128,64]"], ["f32[128,64]@psum", "f8e5m2x4[128,128]", "f8e5m2x4[128,64]", "u8[128,128]", "u8[128,64]"], {"target": "trn3"}),
+    ("R034", CURRENT, "nisa.nc_matmul_mx", ["f32[128,64]", "f8e5m2x4[128,128]", "f8e5m2x4[128,64]", "u8[128,128]", "u8[128,64]"], ["f32[128,64]@psum", "f8e5m2x4[128,128]", "f8e5m2x4[128,64]", "u8[128,128]", "u8[128,64]"], {"target": "trn3"}),
+    ("R034", CURRENT, "nisa.nc_matmul_mx", ["f32[128,64]@psum", "f8e5m2x4[128,128]", "f8e5m2x4[128,64]", "u8[128,128]@psum", "u8[128,64]"], ["f32[128,64]@psum", "f8e5m2x4[128,128]", "f8e5m2x4[128,64]", "u8[128,128]", "u8[128,64]"], {"target": "trn3"}),
+    ("R073", CURRENT, "nisa.nc_matmul_mx", ["f32[128,64]@psum", "f8e5m2x4[48,128]", "f8e5m2x4[48,64]", "u8[128,128]", "u8[128,64]"], ["f32[128,64]@psum", "f8e5m2x4[64,128]", "f8e5m2x4[64,64]", "u8[128,128]", "u8[128,64]"], {"target": "trn3"}),
+    ("R073", CURRENT, "nisa.nc_matmul_mx", ["f32[63,64]@psum", "f8e5m2x4[128,63]", "f8e5m2x4[128,64]", "u8[128,128]", "u8[128,64]"], ["f32[62,64]@psum", "f8e5m2x4[128,62]", "f8e5m2x4[128,64]", "u8[128,128]", "u8[128,64]"], {"target": "trn3"}),
+    ("R073", CURRENT, "nisa.nc_matmul_mx", ["f32[128,64]@psum", "f8e5m2x4[128,128]", "f8e5m2x4[128,64]", "u8[128,128]", "u8[16,64]"], ["f32[128,64]@psum", "f8e5m2x4[128,128]", "f8e5m2x4[128,64]", "u8[128,128]", "u8[100,64]"], {"target": "trn3"}),
+    ("R073", CURRENT, "nisa.nc_matmul_mx", ["f32[128,64]@psum", "f8e5m2x4[128,128]", "f8e5m2x4[128,64]", "u8[128,64]", "u8[128,64]"], ["f32[128,64]@psum", "f8e5m2x4[128,128]", "f8e5m2x4[128,64]", "u8[128,512]", "u8[128,64]"], {"target": "trn3"}),
+    ("R100", CURRENT, "nisa.nc_matmul_mx", ["f32[128,64]@psum", "f8e5m2x4[128,128]", "f8e5m2x4[128,64]", "u8[100,128]+2", "u8[128,64]"], ["f32[128,64]@psum", "f8e5m2x4[128,128]", "f8e5m2x4[128,64]", "u8[100,128]+12", "u8[128,64]"], {"target": "trn3"}),
+    ("R097", CURRENT, "nisa.nc_matmul_mx", ["f32[128,64]@psum", "u32[128,128]", "f8e5m2x4[128,64]", "u8[128,128]", "u8[128,64]"], ["f32[128,64]@psum", "f4e2m1fnx4[128,128]", "f8e5m2x4[128,64]", "u8[128,128]", "u8[128,64]"], {"target": "trn3"}),
+    ("R097", CURRENT, "nisa.nc_matmul_mx", ["f32[128,64]@psum", "f8e5m2x4[128,128]", "f8e5m2x4[128,64]", "i8[128,128]", "u8[128,64]"], ["f32[128,64]@psum", "f8e5m2x4[128,128]", "f8e5m2x4[128,64]", "f8e8m0[128,128]", "u8[128,64]"], {"target": "trn3"}),
+    ("R097", CURRENT, "nisa.nc_matmul_mx", ["f16[128,64]@psum", "f8e5m2x4[128,128]", "f8e5m2x4[128,64]", "u8[128,128]", "u8[128,64]"], ["bf16[128,64]@psum", "f8e5m2x4[128,128]", "f8e5m2x4[128,64]", "u8[128,128]", "u8[128,64]"], {"target": "trn3"}),
+    ("R073", CURRENT, "nisa.quantize_mx", ["f8e5m2x4[48,8]", "bf16[48,32]", "u8[48,8]"], ["f8e5m2x4[32,8]", "bf16[32,32]", "u8[4,8]"], {"target": "trn3"}),
+    ("R073", CURRENT, "nisa.quantize_mx", ["f8e5m2x4[32,8]", "bf16[32,34]", "u8[4,8]"], ["f8e5m2x4[32,8]", "bf16[32,32]", "u8[4,8]"], {"target": "trn3"}),
+    ("R027", CURRENT, "nisa.quantize_mx", ["f8e5m2x4[32,16]", "bf16[32,32]", "u8[4,16]"], ["f8e5m2x4[32,8]", "bf16[32,32]", "u8[4,8]"], {"target": "trn3"}),
+    ("R034", CURRENT, "nisa.quantize_mx", ["f8e5m2x4[32,8]", "bf16[32,32]@psum", "u8[4,8]"], ["f8e5m2x4[32,8]", "bf16[32,32]", "u8[4,8]"], {"target": "trn3"}),
+    ("R097", CURRENT, "nisa.quantize_mx", ["f4e2m1fnx4[32,8]", "bf16[32,32]", "u8[4,8]"], ["f8e4m3fnx4[32,8]", "f16[32,32]", "u8[4,8]"], {"target": "trn3"}),
+    ("R097", CURRENT, "nisa.quantize_mx", ["f8e5m2x4[32,8]", "f32[32,32]", "u8[4,8]"], ["f8e5m2x4[32,8]", "bf16[32,32]", "f8e8m0[4,8]"], {"target": "trn3"}),
+    # random numbers
+    ("R094", CURRENT, "nisa.rng", ["u32[128,8]@psum", "gpsimd"], ["u32[128,8]", "gpsimd"], {"target": "trn2"}),
+    ("R097", CURRENT, "nisa.rng", ["f32[128,8]"], ["i32[128,8]"], {}),
+    ("R101", CURRENT, "nisa.rand2", [TILE, 1.0, 1.0], [TILE, -1.0, 1.0], {"target": "trn3"}),
+    ("R027", CURRENT, "nisa.set_rng_seed", ["u32[1,2]"], ["u32[1,1]"], {}),
+    ("R097", CURRENT, "nisa.set_rng_seed", ["u16[1,1]"], ["f32[1,1]"], {}),
+    ("R027", CURRENT, "nisa.rand_set_state", ["u32[128,24]"], ["u32[128,6]"], {"target": "trn3"}),
+    ("R027", CURRENT, "nisa.rand_set_state", ["u32[128,6]", "vector"], ["u32[128,24]", "vector"], {"target": "trn3"}),
+    ("R034", CURRENT, "nisa.rand_set_state", ["u32[128,6]@psum"], ["u32[128,6]"], {"target": "trn3"}),
+    ("R097", CURRENT, "nisa.rand_get_state", ["i32[128,6]"], ["u32[128,6]"], {"target": "trn2"}),
+    ("R034", CURRENT, "nisa.rand_get_state", ["u32[128,6]@psum"], ["u32[128,6]"], {"target": "trn2"}),
+    ("R097", CURRENT, "nisa.dropout", ["i32[128,8]", "i32[128,8]", "bf16[128,1]"], ["bf16[128,8]", "bf16[128,8]", "bf16[128,1]"], {}),
+    ("R027", CURRENT, "nisa.dropout", [TILE, TILE, "f32[128,2]"], [TILE, TILE, COLUMN], {}),
 ]  # fmt: skip
 
 
@@ -95,6 +128,21 @@ def test_limit(code, dialect, name, broken, sound, kwargs):
     if args:
         args = {"engine": sound[-1]}
     assert codes(call(dialect, name, *sound[:count], **kwargs, **args)) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "name", "args", "missing", "since"),
+    [
+        ("R095", "nisa.quantize_mx", ["f8e5m2x4[32,8]", "bf16[32,32]", "u8[4,8]"], "trn2", "trn3"),
+        ("R095", "nisa.rand2", [TILE, 0.0, 1.0], "trn2", "trn3"),
+        ("R095", "nisa.rand_get_state", ["u32[128,6]"], "trn1", "trn2"),
+        ("R102", "nisa.rand_get_state", ["u32[128,24]", "vector"], "trn2", "trn3"),
+        ("R102", "nisa.rng", ["u32[128,6]", "gpsimd"], "trn1", "trn2"),
+    ],
+)
+def test_generations(code, name, args, missing, since):
+    assert codes(call(CURRENT, name, *args, target=missing)) == [code]
+    assert codes(call(CURRENT, name, *args, target=since)) == []
 
 
 def test_messages_carry_the_figures():

@@ -138,6 +138,19 @@ CALLS: list[tuple[Any, ...]] = [
     (LEGACY, "nl.transpose", ["f32[128,64]"], {}, ["nc_transpose@tensor"], "f32[64,128]@psum"),
     (LEGACY, "nl.softmax", [TILE, 1], {}, ["tensor_reduce@vector", "activation@scalar", "reciprocal@vector", "tensor_scalar@scalar"], TILE),
     (LEGACY, "nl.rms_norm", [TILE, "f32[128,512]", 1, 512], {}, ["activation@scalar", "tensor_scalar@vector", "activation@scalar", "tensor_scalar@scalar", "tensor_tensor@vector"], TILE),
+    # microscaling formats
+    (CURRENT, "nisa.nc_matmul_mx", ["f32[128,512]@psum", "f8e4m3fnx4[128,128]", "f4e2m1fnx4[128,512]", "f8e8m0[128,128]", "u8[128,512]"], {"target": "trn3"}, ["nc_matmul_mx@tensor"], None),
+    (CURRENT, "nisa.nc_matmul_mx", ["bf16[64,8192]@psum", "f8e5m2x4[32,64]", "f8e5m2x4[32,8192]", "u8[4,64]", "u8[4,8192]"], {"tile_position": (96, 0), "tile_size": (32, 128), "target": "trn3"}, ["nc_matmul_mx@tensor"], None),
+    (CURRENT, "nisa.quantize_mx", ["f8e5m2x4[64,128]", "bf16[64,512]", "u8[64,128]"], {"target": "trn3"}, ["quantize_mx@vector"], None),
+    # random numbers
+    (CURRENT, "nisa.rng", ["u32[128,64]@psum"], {}, ["rng@vector"], None),
+    (CURRENT, "nisa.rng", ["u8[128,64]", "gpsimd"], {"target": "trn2"}, ["rng@gpsimd"], None),
+    (CURRENT, "nisa.rand2", ["bf16[128,64]", 0.0, "f32[128,1]"], {"target": "trn3"}, ["rand2@vector"], None),
+    (CURRENT, "nisa.set_rng_seed", ["i32[1,1]@psum"], {}, ["set_rng_seed@vector"], None),
+    (CURRENT, "nisa.rand_set_state", ["u32[128,6]"], {"target": "trn2"}, ["rand_set_state@gpsimd"], None),
+    (CURRENT, "nisa.rand_get_state", ["u32[128,24]@psum", "vector"], {"target": "trn3"}, ["rand_get_state@vector"], None),
+    (CURRENT, "nisa.dropout", [TILE, TILE, 0.5], {}, ["dropout@vector"], None),
+    (LEGACY, "nisa.dropout", ["i32[128,64]", "f32[128,1]"], {}, ["dropout@vector"], "i32[128,64]"),
 ]  # fmt: skip
 CALLS += LANGUAGE
 
