@@ -21,7 +21,24 @@ if TYPE_CHECKING:
 Cut = tuple[int, int, int]
 _FULL_WIDTH = frozenset({"nisa.nc_matmul", "nl.matmul"})
 """Products run at full width: published profiles count masked ones like any other."""
-_VECTORS = frozenset({"bias", "scale", "operand0", "initial", "reduce_res"})
+_VECTORS = frozenset(
+    {
+        "bias",
+        "bound0",
+        "bound1",
+        "dst_idx",
+        "initial",
+        "on_false",
+        "operand0",
+        "prob",
+        "reduce_res",
+        "scale",
+        "vals",
+    }
+)
+"""Operands whose free axes are their own: a mask cuts only their partitions."""
+_OWN_AXES = frozenset({"nisa.max8", "nisa.nc_find_index8"})
+"""Calls whose result has free axes of its own."""
 
 
 def masked_call(session: Session, entry: Entry, bound: dict[str, Any], frame: FrameType) -> Any:
@@ -39,6 +56,9 @@ def masked_call(session: Session, entry: Entry, bound: dict[str, Any], frame: Fr
     if split is None:
         return _nothing(session, entry, bound, frame)
     bounds, rest = split
+    if not rest and all(low == 0 and high == size for size, low, high in bounds.values()):
+        # It holds throughout.
+        return session.invoke(entry, bound, frame)
     if entry.name in _FULL_WIDTH:
         return _product(session, entry, bound, bounds, frame)
     rank = mask.rank
@@ -50,6 +70,10 @@ def masked_call(session: Session, entry: Entry, bound: dict[str, Any], frame: Fr
             narrowed[name] = _narrow(value, rank, bounds, entry.name, name)
             if narrowed[name].fault is not None and rest:
                 narrowed[name] = masked(narrowed[name], _shifted(rest, bounds, rank))
+        elif isinstance(value, Affine):
+            narrowed[name] = _shifted((value,), bounds, rank)[0]
+        elif isinstance(value, Mask):
+            narrowed[name] = Mask(_shifted(value.terms, bounds, rank))
     plan = session.plan(entry, narrowed)
     result = plan.lowered.result
     if result is None:
@@ -62,6 +86,8 @@ def masked_call(session: Session, entry: Entry, bound: dict[str, Any], frame: Fr
         return None
     shape = _whole(session, entry, bound).shape
     tensor = session._unplaced(shape, result.dtype, result.buffer)
+    if entry.name in _OWN_AXES:
+        bounds = {axis: bound for axis, bound in bounds.items() if axis == 0}
     cut = tuple(_cuts(rank, bounds, shape))
     session.pending = Pending(
         plan, narrowed, tensor, frame, site, line, cut, _shifted(rest, bounds, rank)
