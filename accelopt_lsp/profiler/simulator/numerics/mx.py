@@ -104,7 +104,8 @@ def _quantize_mx(inputs: Inputs, attrs: Attributes) -> Results:
     largest = np.abs(groups).max(axis=(1, 3))
     _, exponents = np.frexp(largest)
     # frexp's mantissas are from 0.5 up to 1: its exponent is floor(log2) + 1.
-    exponents = exponents - 1 - (_LARGEST_EXPONENT[format] - 1)
+    exponents = np.where(np.isinf(largest), 2 * _BIAS, exponents - 1)
+    exponents = exponents - (_LARGEST_EXPONENT[format] - 1)
     exponents = np.clip(np.where(largest > 0, exponents, -_BIAS), -_BIAS, _BIAS)
     scale = np.ldexp(np.float32(1), exponents).astype(np.float32)
     packed = pack(groups / scale[:, None, :, None], format)
