@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import field, frozen
 
-from accelopt_lsp.nki.operands import Buffer, Engine, OperandType
+from accelopt_lsp.nki.operands import Buffer, DynamicKind, Engine, OperandType
 from accelopt_lsp.nki.targets import Target
 
 ON_CHIP = frozenset({Buffer.SBUF, Buffer.PSUM})
@@ -112,6 +112,8 @@ class Instruction:
             given = operands.get(spec.role)
             if given is not None:
                 yield from _operand_violations(self, spec, given, target)
+                if given.dynamic is not None and given.dynamic.kind is DynamicKind.GATHER:
+                    yield from _indirection(self, spec, given, attrs, target)
         if self.elementwise:
             yield from _shape_violations(self, operands)
         yield from self.check(operands, attrs, target)
@@ -147,6 +149,41 @@ def _operand_violations(
                 f"{given.partitions} partitions; {_allowed_starts(given.partitions)}",
                 spec.role,
             )
+
+
+def _indirection(
+    instruction: Instruction, spec: Operand, given: OperandType, attrs: Attributes, target: Target
+) -> Iterator[Violation]:
+    """Limits of tiles whose columns are gathered or scattered by ``indirect``."""
+    if target.generation < 4:
+        yield Violation(
+            "R095",
+            f"{instruction.id}: {spec.role} by .indirect() needs NeuronCore-v4; {target.name} is "
+            f"NeuronCore-v{target.generation}",
+            spec.role,
+        )
+    assert given.dynamic is not None
+    index = given.dynamic.index
+    if index is not None and index.start_partition % 32:
+        yield Violation(
+            "R087",
+            f"{instruction.id}: the index of {spec.role} must start at a multiple of 32 "
+            f"partitions, it starts at {index.start_partition}",
+            spec.role,
+        )
+    elif index is not None and not spec.written and index.start_partition != given.start_partition:
+        yield Violation(
+            "R087",
+            f"{instruction.id}: {spec.role} starts at partition {given.start_partition}, its "
+            f"index at {index.start_partition}; both must start at the same",
+            spec.role,
+        )
+    if spec.written and attrs.get("engine") is Engine.SCALAR and given.buffer is Buffer.PSUM:
+        yield Violation(
+            "R087",
+            f"{instruction.id}: the Scalar Engine cannot scatter to PSUM; use another engine",
+            spec.role,
+        )
 
 
 def start_partition_allowed(start: int, partitions: int) -> bool:

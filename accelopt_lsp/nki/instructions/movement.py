@@ -72,6 +72,16 @@ def _dma_copy(operands: Operands, attrs: Attributes, target: Target) -> Iterator
             f"dma_copy: dge_mode hwdge does not cast, src is {src.dtype} and dst {dst.dtype}",
             "dst",
         )
+    for role in ("dst", "src"):
+        given = operands[role]
+        index = given.dynamic.index if given.dynamic is not None else None
+        if _by_vector(given) and index is not None and index.elements > given.shape[0]:
+            yield Violation(
+                "R083",
+                f"dma_copy: {role} has {given.shape[0]} rows and {index.elements} offsets; give "
+                "one offset a row",
+                role,
+            )
     if "before" in operands and attrs.get("oob_mode") == "skip":
         yield Violation("R098", "dma_copy: dst_rmw_op goes with oob_mode.error only")
 

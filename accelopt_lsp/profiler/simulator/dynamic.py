@@ -151,7 +151,11 @@ def place(tensor: Tensor, step: Step, line: int) -> Place:
         return _positions(tensor) + index.listed, None
     if index.kind is DynamicKind.GATHER:
         return _gathered(tensor, index, step, line)
-    offsets = _offsets(index, line).reshape(index.form)
+    offsets = _offsets(index, line)
+    if offsets.size != prod(index.form) or (offsets.ndim > 1 and offsets.shape[0] < index.form[0]):
+        # Several offsets a partition are taken column after column (nisa.dma_transpose).
+        offsets = offsets.reshape(offsets.shape[0], -1).T.reshape(-1)[: prod(index.form)]
+    offsets = offsets.reshape(index.form)
     positions = _positions(tensor) + offsets * index.stride
     memory = tensor.memory
     assert memory is not None
@@ -241,6 +245,13 @@ def _gathered(tensor: Tensor, index: Index, step: Step, line: int) -> Place:
     columns = np.empty((rows, count), dtype=np.int64)
     for first in range(0, rows, size):
         group = offsets[first : first + size].reshape(min(size, rows - first), -1)
+        if group.size < count:
+            raise KernelRejected(
+                f"indirect: {count} offsets of a group of {size} partitions, whose index holds "
+                f"{group.size}; give num_elem, or a wider index",
+                "R087",
+                line,
+            )
         columns[first : first + size] = group.T.reshape(-1)[:count]
     if ((columns < 0) | (columns >= (index.limit or 0))).any():
         worst = int(columns.reshape(-1)[int(np.argmax(np.abs(columns)))])

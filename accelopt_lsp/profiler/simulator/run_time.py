@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from accelopt_lsp.nki.dtypes import Kind
 from accelopt_lsp.nki.operands import Buffer, DynamicKind
 from accelopt_lsp.profiler.simulator.dynamic import Index
 from accelopt_lsp.profiler.simulator.elements import Array, as_dtype
@@ -39,6 +40,10 @@ def offset_of(source: Any, stride: int, limit: int | None) -> tuple[int, Index |
                 f"a scalar offset is one number, this tile has shape {list(source.shape)}; use "
                 "vector_offset for one a partition",
                 "R083",
+            )
+        if source.element.kind is Kind.FLOAT:
+            raise KernelRejected(
+                f"run-time offsets are integers, this one is {source.element}", "R083"
             )
         return 0, Index(DynamicKind.SCALAR, source, stride, limit)
     if isinstance(source, int | np.integer):
@@ -87,7 +92,7 @@ def vector_select(tensor: Tensor, dim: int, offsets: Any) -> Tensor:
     """
     if dim != 0 or tensor.buffer is not Buffer.HBM:
         raise KernelRejected("vector_select takes dimension 0 of a tensor in HBM", "R083")
-    tile = _vector(offsets)
+    tile = _vector(offsets, None)
     rows = tile.shape[0]
     view = tensor.derived((rows, *tensor.shape[1:]), (0, *tensor.strides[1:]), tensor.offset)
     form = (rows, *(1,) * (view.ndim - 1))
@@ -95,15 +100,23 @@ def vector_select(tensor: Tensor, dim: int, offsets: Any) -> Tensor:
     return with_index(view, index)
 
 
-def _vector(offsets: Any) -> Tensor:
+def _vector(offsets: Any, rows: int | None) -> Tensor:
+    """A tile of offsets, one a partition; for many rows column after column of a wide one."""
     if not isinstance(offsets, Tensor):
         raise KernelRejected(f"vector offsets are a tile, got {type(offsets).__name__}", "R083")
     offsets.settle()
-    if offsets.buffer is not Buffer.SBUF or prod(offsets.shape[1:]) != 1:
+    wide = rows is not None and offsets.size > offsets.shape[0]
+    if offsets.buffer is not Buffer.SBUF or (prod(offsets.shape[1:]) != 1 and not wide):
         raise KernelRejected(
             f"vector offsets are a [P, 1] tile in SBUF, got {offsets}; one offset a partition",
             "R083",
         )
+    if rows is not None and (offsets.size < rows if wide else offsets.size != rows):
+        raise KernelRejected(
+            f"vector_offset has {offsets.size} offsets for {rows} rows of the pattern", "R083"
+        )
+    if offsets.element.kind is Kind.FLOAT:
+        raise KernelRejected(f"run-time offsets are integers, these are {offsets.element}", "R083")
     return offsets
 
 
@@ -158,13 +171,9 @@ def access_pattern(
         moved, index = offset_of(scalar, stride, None)
         start += moved
     elif vector is not None:
-        tile = _vector(vector)
+        tile = _vector(vector, shape[0])
         if tensor.buffer is not Buffer.HBM or indirect_dim != 0:
             raise KernelRejected("vector_offset needs a tensor in HBM and indirect_dim=0", "R083")
-        if tile.shape[0] != shape[0]:
-            raise KernelRejected(
-                f"vector_offset has {tile.shape[0]} offsets for {shape[0]} rows", "R083"
-            )
         strides = (0, *strides[1:])
         form = (shape[0], *(1,) * (len(shape) - 1))
         index = Index(DynamicKind.VECTOR, tile, stride, None, form=form)

@@ -161,17 +161,16 @@ def _basic(tensor: Tensor, parts: tuple[Any, ...]) -> Tensor:
             new_shape.append(count)
             new_strides.append(stride * step)
         elif isinstance(part, DynamicSlice) and isinstance(part.start, Register | Tensor):
-            if on_chip and dim == 0:
-                raise KernelRejected("partitions cannot be indexed at run time", "R083")
             moved, index = run_time.offset_of(part.start, stride, size - part.size + 1)
             offset += moved
             new_shape.append(part.size)
             new_strides.append(stride)
         elif isinstance(part, Register):
-            if on_chip and dim == 0:
-                raise KernelRejected("partitions cannot be indexed at run time", "R083")
             moved, index = run_time.offset_of(part, stride, size)
             offset += moved
+            if on_chip and dim == 0:
+                new_shape.append(1)
+                new_strides.append(stride)
         elif isinstance(part, DynamicSlice):
             start = _integer(part.start)
             if not 0 <= start <= start + part.size <= size or part.size < 1:
