@@ -1,4 +1,4 @@
-"""Addresses that are known at run time only, and views: kernels against NumPy."""
+"""Addresses that are known at run time only, masks, and views that do not exist."""
 
 from __future__ import annotations
 
@@ -7,9 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
+from accelopt_lsp.nki.dtypes import FLOAT32
+from accelopt_lsp.nki.operands import Buffer, row_major_strides
 from accelopt_lsp.profiler.simulator.errors import IndexOutside, KernelRejected
 from accelopt_lsp.profiler.simulator.kernels import Outcome
+from accelopt_lsp.profiler.simulator.memory import FULL, Memory
+from accelopt_lsp.profiler.simulator.tensors import Tensor
 from tests.simulator.helpers import Runner
 
 CURRENT = """import nki
@@ -51,7 +57,7 @@ def written(template: str, shape: Any, body: str) -> str:
     return template.replace("{shape}", str(list(shape))).replace("{body}", text)
 
 
-def given(outcome: Outcome) -> np.ndarray[Any, Any]:
+def given_values(outcome: Outcome) -> np.ndarray[Any, Any]:
     return outcome.outputs[0].reshape(outcome.tensors[0].shape)
 
 
@@ -420,7 +426,7 @@ def test_addresses(name: str, run_text: Runner) -> None:
     template, body, x, index, expected = CASES[name]
     text = written(template, expected.shape, body)
     outcome = run_text(text, x, index, target="trn2")
-    np.testing.assert_array_equal(given(outcome), expected)
+    np.testing.assert_array_equal(given_values(outcome), expected)
 
 
 REJECTED = {
@@ -523,3 +529,100 @@ def test_the_first_element_outside_is_known(run_text: Runner) -> None:
     with pytest.raises(IndexOutside) as caught:
         run_text(written(LEGACY, (4, 6), body), X, ROWS + 3)
     assert (caught.value.position, caught.value.size) == (60, 48)
+
+
+def numbered(shape: tuple[int, ...], buffer: Buffer) -> Tensor:
+    """A tensor whose elements are numbered."""
+    rows, row = shape[0], int(np.prod(shape[1:]))
+    memory = Memory(0, buffer, FLOAT32, rows, row, "t", 1)
+    memory.array = np.arange(rows * row, dtype=np.float32)
+    memory.state = FULL
+    return Tensor(memory, shape, row_major_strides(shape), 0, FLOAT32, buffer)
+
+
+REARRANGED = [
+    ((2, 12), ("b", ("h", "w")), ("b", "w", "h"), {"h": 3}, (2, 4, 3)),
+    ((2, 12), ("b", ("h", "w")), ("b", "h", "w"), {"w": 3}, (2, 4, 3)),
+    ((2, 3, 4), ("p", "a", "b"), ("p", ("a", "b")), {}, (2, 12)),
+    ((2, 3, 4, 5), ("p", "a", "b", "c"), ("p", "c", ("a", "b")), None, (2, 5, 12)),
+    ((2, 24), ("p", ("a", "b", "c")), ("p", "c", "a", "b"), {"a": 2, "b": 3}, (2, 4, 2, 3)),
+]
+
+
+@pytest.mark.parametrize(("shape", "before", "after", "sizes", "wanted"), REARRANGED)
+def test_rearranged(shape: Any, before: Any, after: Any, sizes: Any, wanted: Any) -> None:
+    view = numbered(shape, Buffer.SBUF).rearrange(before, after, sizes)
+    plain = np.arange(np.prod(shape)).reshape(shape)
+    names: dict[str, int] = dict(sizes or {})
+    split: list[int] = []
+    for group, size in zip(before, shape, strict=True):
+        group = group if isinstance(group, tuple) else (group,)
+        known = int(np.prod([names[n] for n in group if n in names]))
+        for name in group:
+            names.setdefault(name, size // known)
+            split.append(names[name])
+    order = [n for g in before for n in (g if isinstance(g, tuple) else (g,))]
+    flat = [n for g in after for n in (g if isinstance(g, tuple) else (g,))]
+    plain = plain.reshape(split).transpose([order.index(n) for n in flat]).reshape(wanted)
+    assert view.shape == wanted
+    np.testing.assert_array_equal(view.array(), plain)
+
+
+PARTITIONS = [
+    lambda t: t.permute((1, 0)),
+    lambda t: t.expand_dim(0),
+    lambda t: t.reshape((3, 8)),
+    lambda t: t.flatten_dims(0, 1),
+    lambda t: t.reshape_dim(0, (2, 2)),
+    lambda t: t.slice(0, 0, 4, 2),
+    lambda t: t[0:1].squeeze_dim(0),
+    lambda t: t[0:1].broadcast(0, 4),
+    lambda t: t[:, 0:5].reshape((4, 6)),
+    lambda t: t.slice(1, 4, 2),
+    lambda t: t.select(1, 6),
+    lambda t: t.reshape((4, 5)),
+    lambda t: t.ap([[1, 4], [1, 6]]),
+    lambda t: t.ap([[6, 4], [1, 7]]),
+    lambda t: t.view("int8")[:, 1:8].view("float32"),
+    lambda t: t[:, 0:6:2].view("int16"),
+]
+
+
+@pytest.mark.parametrize("number", range(len(PARTITIONS)))
+def test_views_that_do_not_exist(number: int) -> None:
+    with pytest.raises(KernelRejected):
+        PARTITIONS[number](numbered((4, 6), Buffer.SBUF))
+
+
+MASKS = ["{a} * i_p + {b} * i_f < {c}", "i_p + {a} <= i_f", "i_f > {b}", "i_p < {a}"]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
+@given(st.data())
+def test_random_masks_leave_out_what_they_should(run_text: Runner, data: Any) -> None:
+    terms = [
+        data.draw(st.sampled_from(MASKS)).format(
+            a=data.draw(st.integers(0, 3)),
+            b=data.draw(st.integers(0, 3)),
+            c=data.draw(st.integers(-1, 30)),
+        )
+        for _ in range(data.draw(st.integers(1, 3)))
+    ]
+    shift_p, shift_f = data.draw(st.integers(0, 3)), data.draw(st.integers(0, 3))
+    mask = " & ".join(f"({t})" for t in [*terms, f"i_p + {shift_p} < 8", f"i_f + {shift_f} < 6"])
+    body = f"""
+    i_p = nl.arange(8)[:, None]
+    i_f = nl.arange(6)[None, :]
+    tile = nl.full((8, 6), -1, dtype=x.dtype)
+    tile[i_p, i_f] = nl.load(x[i_p + {shift_p}, i_f + {shift_f}], mask={mask})
+    tile[i_p, i_f] = nl.multiply(tile[i_p, i_f], 2, mask={mask})
+    nl.store(out, nl.full((8, 6), -1, dtype=x.dtype))
+    nl.store(out[i_p + {shift_p}, i_f + {shift_f}], tile[i_p, i_f], mask={mask})
+    """
+    i_p, i_f = np.ogrid[0:8, 0:6]
+    holds = eval(mask, {}, {"i_p": i_p, "i_f": i_f})  # noqa: S307 - one of the terms above
+    expected = np.full((8, 6), -1.0)
+    for p, f in np.argwhere(np.broadcast_to(holds, (8, 6))):
+        expected[p + shift_p, f + shift_f] = 2 * X[p + shift_p, f + shift_f]
+    outcome = run_text(written(LEGACY, (8, 6), body), X, ONE)
+    np.testing.assert_array_equal(given_values(outcome), expected)
