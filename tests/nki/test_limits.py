@@ -101,6 +101,7 @@ LIMITS: list[tuple[Any, ...]] = [
     ("R094", CURRENT, "nisa.rng", ["u32[128,8]@psum", "gpsimd"], ["u32[128,8]", "gpsimd"], {"target": "trn2"}),
     ("R097", CURRENT, "nisa.rng", ["f32[128,8]"], ["i32[128,8]"], {}),
     ("R101", CURRENT, "nisa.rand2", [TILE, 1.0, 1.0], [TILE, -1.0, 1.0], {"target": "trn3"}),
+    ("R097", CURRENT, "nisa.rand2", ["f8e4m3fn[128,8]", 0.0, 1.0], ["f8e4m3[128,8]", 0.0, 1.0], {"target": "trn3"}),
     ("R027", CURRENT, "nisa.set_rng_seed", ["u32[1,2]"], ["u32[1,1]"], {}),
     ("R097", CURRENT, "nisa.set_rng_seed", ["u16[1,1]"], ["f32[1,1]"], {}),
     ("R027", CURRENT, "nisa.rand_set_state", ["u32[128,24]"], ["u32[128,6]"], {"target": "trn3"}),

@@ -242,3 +242,18 @@ def kernel(x):
     with pytest.raises(KernelRejected) as caught:
         run_text(text.format(value=1.0), x, target="trn3")
     assert caught.value.code == "R067"
+
+
+def test_infinities_and_nans_are_quantized(run_text: Runner) -> None:
+    """An infinity takes the largest scale, a NaN leaves its group's scale as it was."""
+    x = np.ones((32, 4), dtype=ml_dtypes.bfloat16)
+    x[3, 1], x[9, 2] = np.inf, np.nan
+    text = QUANTIZE.format(format="float8_e5m2_x4", scale="uint8", start=0)
+    data, scales = run_text(text, x, target="trn3").as_returned()
+    assert scales[:4, 0].tolist() == [254, 113, 113, 113]
+    codes = data.view(np.uint8)
+    assert codes[3].tolist() == [0, 0x7C, 0, 0]
+    elements = codes.view(ml_dtypes.float8_e5m2).astype(np.float32)
+    assert np.isnan(elements[9, 2])
+    assert np.count_nonzero(np.isnan(elements)) == 1
+    assert set(elements[16:].ravel()) == {2.0**14}

@@ -93,6 +93,7 @@ def _probability(operands: Operands, attrs: Attributes, target: Target) -> Itera
 
 
 _WORDS = frozenset({"uint32"})
+_UNIFORM = frozenset({"float8_e4m3", "float8_e5m2", "float16", "bfloat16", "float32", "tfloat32"})
 
 INSTRUCTIONS = (
     Instruction(
@@ -122,7 +123,16 @@ INSTRUCTIONS = (
         ("from trn3 on", "min below max, float32 numbers or [P, 1] vectors"),
         since_generation=4,
         elementwise=True,
-        check=_bounds,
+        check=all_of(
+            _bounds,
+            types_of(
+                "rand2",
+                "dst",
+                "a float or integer type of 8 to 32 bits (float8_e4m3fn apart)",
+                names=_UNIFORM,
+                kinds=(Kind.SIGNED, Kind.UNSIGNED),
+            ),
+        ),
     ),
     Instruction(
         "set_rng_seed",

@@ -101,12 +101,13 @@ def _quantize_mx(inputs: Inputs, attrs: Attributes) -> Results:
     partitions = src.shape[0]
     format = attrs["format"]
     groups = src.reshape(partitions // GROUP_PARTITIONS, GROUP_PARTITIONS, -1, 4)
-    largest = np.abs(groups).max(axis=(1, 3))
+    largest = np.fmax.reduce(np.abs(groups), axis=(1, 3))
     _, exponents = np.frexp(largest)
     # frexp's mantissas are from 0.5 up to 1: its exponent is floor(log2) + 1.
     exponents = np.where(np.isinf(largest), 2 * _BIAS, exponents - 1)
     exponents = exponents - (_LARGEST_EXPONENT[format] - 1)
-    exponents = np.clip(np.where(largest > 0, exponents, -_BIAS), -_BIAS, _BIAS)
+    exponents = np.where(largest > 0, exponents, -_BIAS)
+    exponents = np.clip(np.where(np.isinf(largest), _BIAS, exponents), -_BIAS, _BIAS)
     scale = np.ldexp(np.float32(1), exponents).astype(np.float32)
     packed = pack(groups / scale[:, None, :, None], format)
     rows = rows_of_scales(partitions)
