@@ -100,7 +100,7 @@ def test_estimates_are_marked_as_such():
     ("change", "reason", "line"),
     [
         ({"parameter": ", n", "trips": "n"}, "argument n is not known", 10),
-        ({"body": "nisa.iota(dst=tile, pattern=[[1, 512]])"}, "nisa.iota", 13),
+        ({"body": "nisa.builtin_custom_op(tile)"}, "nisa.builtin_custom_op", 13),
         ({"body": "helper(tile)"}, "helper is not defined", 13),
         ({"parameter": ", n", "body": "if n: pass"}, "condition not known", 13),
     ],
@@ -115,9 +115,9 @@ def test_what_is_not_counted_is_said_and_gives_no_latency(change, reason, line):
 
 
 def test_unknown_instructions_are_named_with_their_number():
-    kernel = analyzed(body="nisa.iota(dst=tile, pattern=[[1, 512]])")
-    assert dict(kernel.workload.unknown_instructions) == {"nisa.iota": 8}
-    assert kernel.profile.unknown_instructions == ("nisa.iota",)
+    kernel = analyzed(body="nisa.builtin_custom_op(tile)")
+    assert dict(kernel.workload.unknown_instructions) == {"nisa.builtin_custom_op": 8}
+    assert kernel.profile.unknown_instructions == ("nisa.builtin_custom_op",)
 
 
 def test_unknown_numbers_do_not_keep_work_from_being_counted():
