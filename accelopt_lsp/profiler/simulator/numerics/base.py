@@ -19,7 +19,8 @@ from accelopt_lsp.profiler.simulator.numerics.operators import (
 
 Inputs = Mapping[str, Array]
 Attributes = Mapping[str, Any]
-Results = dict[str, Array]
+Results = dict[str, Any]
+"""Result arrays by role, and what else an instruction says of them (:data:`WHERE`)."""
 Numeric = Callable[[Inputs, Attributes], Results]
 
 

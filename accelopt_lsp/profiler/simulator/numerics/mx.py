@@ -35,7 +35,8 @@ def _codes(format: str) -> Array:
     """Value of each code of one element, 16 or 256 of them, in float32."""
     count = 16 if format.startswith("float4") else 256
     codes = np.arange(count, dtype=np.uint8).view(_ELEMENTS[format])
-    return codes.astype(np.float32)
+    values: Array = codes.astype(np.float32)
+    return values
 
 
 def unpack(packed: Array, format: str) -> Array:
@@ -43,13 +44,14 @@ def unpack(packed: Array, format: str) -> Array:
     bits = 4 if format.startswith("float4") else 8
     shifts = np.arange(4, dtype=packed.dtype) * packed.dtype.type(bits)
     codes = (packed[..., None] >> shifts) & packed.dtype.type((1 << bits) - 1)
-    return _codes(format)[codes]
+    values: Array = _codes(format)[codes]
+    return values
 
 
 def pack(values: Array, format: str) -> Array:
     """The inverse: ``[..., 4]`` values, rounded to nearest even, as one unsigned integer each."""
     bits = 4 if format.startswith("float4") else 8
-    kind = np.uint16 if bits == 4 else np.uint32
+    kind: Any = np.uint16 if bits == 4 else np.uint32
     with np.errstate(all="ignore"):
         codes = values.astype(_ELEMENTS[format]).view(np.uint8).astype(kind)
     shifts = np.arange(4, dtype=kind) * kind(bits)
