@@ -267,7 +267,9 @@ def read(tensor: Tensor, where: Place) -> Array:
     assert memory is not None
     if not isinstance(view, np.ndarray):
         return memory.view(view)
-    found = from_bits(memory.flat(tensor.element)[view], tensor.element)
+    found = memory.flat(tensor.element)[view]
+    if memory.raw:
+        found = from_bits(found, tensor.element)
     if tensor.dynamic.kind is DynamicKind.MASKED and found.dtype == np.float32:
         # What a mask leaves out is no number.
         assert where[1] is not None
