@@ -172,7 +172,7 @@ def test_predicates_become_comparisons_with_zero():
 @pytest.mark.parametrize(
     ("dialect", "name", "args", "kwargs", "code"),
     [
-        (LEGACY, "nisa.affine_select", [Condition(BELOW.terms + (ROWS,)), TILE, 0.0], {}, "R057"),
+        (LEGACY, "nisa.affine_select", [Condition((*BELOW.terms, ROWS)), TILE, 0.0], {}, "R057"),
         (LEGACY, "nisa.affine_select", [True, TILE, 0.0], {}, "R057"),
         (LEGACY, "nisa.affine_select", [Condition((COLUMNS,)), "f32[128,256]", 0.0], {}, "R027"),
         (LEGACY, "nisa.iota", [Pattern((512,), (1,), 0), I32], {}, "R001"),

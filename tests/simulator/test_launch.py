@@ -332,6 +332,24 @@ def test_annotations_stand_for_inputs(scope: Any) -> None:
     assert found["result"].dtype == np.float16
 
 
+@pytest.mark.parametrize("dtype", ["np.float16", "np.float32", "nl.bfloat16"])
+def test_a_data_type_is_an_argument_like_any_other(scope: Any, dtype: str) -> None:
+    body = f"""
+    @nki.jit
+    def cast(x, dtype):
+        out = nl.ndarray(x.shape, dtype=dtype, buffer=nl.shared_hbm)
+        nl.store(out, nl.load(x, dtype=dtype))
+        return out
+
+    result = cast(np.ones((8, 4), np.float32), {dtype})
+    """
+    found = scope(LEGACY, body)["result"]
+    assert found.dtype == {"np.float16": np.float16, "np.float32": np.float32}.get(
+        dtype, ml_dtypes.bfloat16
+    )
+    assert (found == 1).all()
+
+
 def test_an_unknown_cost_is_named(scope: Any) -> None:
     body = """
     @nki.benchmark
