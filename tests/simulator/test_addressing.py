@@ -418,6 +418,156 @@ CASES: dict[str, tuple[str, str, Any, Any, Any]] = {
         ONE,
         np.pad(X[:, :4] * 2, ((0, 0), (0, 2)), constant_values=-1),
     ),
+    "a mask over free axes of operand and result": (
+        LEGACY,
+        """
+        i_p = nl.arange(8)[:, None, None]
+        i_f = nl.arange(4)[None, :, None]
+        i_k = nl.arange(2)[None, None, :]
+        tile = nl.load(x)
+        result = nl.full((8, 6), -1, dtype=x.dtype)
+        result[i_p, 2 * i_f + i_k] = nl.multiply(
+            tile[i_p, 2 * i_f + i_k], 2, mask=2 * i_f + i_k < 5)
+        nl.store(out, result)
+        """,
+        X,
+        ONE,
+        np.pad(X[:, :5] * 2, ((0, 0), (0, 1)), constant_values=-1),
+    ),
+    "a mask over free axes of a fresh tile": (
+        LEGACY,
+        """
+        i_p = nl.arange(8)[:, None, None]
+        i_f = nl.arange(4)[None, :, None]
+        i_k = nl.arange(2)[None, None, :]
+        tile = nl.load(x)
+        doubled = nl.multiply(tile[i_p, 2 * i_f + i_k], 2, mask=2 * i_f + i_k < 5)
+        nl.store(out, nl.full((8, 6), -1, dtype=x.dtype))
+        nl.store(out[i_p, 2 * i_f + i_k], doubled, mask=2 * i_f + i_k < 5)
+        """,
+        X,
+        ONE,
+        np.pad(X[:, :5] * 2, ((0, 0), (0, 1)), constant_values=-1),
+    ),
+    "a masked sum": (
+        LEGACY,
+        """
+        i_p = nl.arange(8)[:, None]
+        i_f = nl.arange(10)[None, :]
+        tile = nl.load(x[i_p, i_f], mask=i_f < 6)
+        nl.store(out, nl.sum(tile[i_p, i_f], axis=1, keepdims=True, mask=i_f < 6))
+        """,
+        X,
+        ONE,
+        X.sum(axis=1, keepdims=True),
+    ),
+    "a masked product": (
+        LEGACY,
+        """
+        i_p = nl.arange(8)[:, None]
+        i_f = nl.arange(6)[None, :]
+        tile = nl.load(x)
+        both = nl.matmul(tile[i_f <= 3], tile[i_f <= 2], transpose_x=True)
+        result = nl.full((6, 6), -1, dtype=x.dtype)
+        i_q = nl.arange(6)[:, None]
+        result[i_q, i_f] = nl.copy(both[i_q, i_f], mask=(i_q <= 3) & (i_f <= 2))
+        nl.store(out, result)
+        """,
+        X,
+        ONE,
+        np.pad((X.T @ X)[:4, :3], ((0, 2), (0, 3)), constant_values=-1),
+    ),
+    "in place under a mask": (
+        LEGACY,
+        """
+        i_p = nl.arange(8)[:, None]
+        i_f = nl.arange(6)[None, :]
+        tile = nl.load(x)
+        tile[i_p, i_f] = nl.add(tile[i_p, i_f], tile[i_p, i_f], mask=i_f >= i_p)
+        nl.store(out, tile)
+        """,
+        X,
+        ONE,
+        np.where(np.arange(6) >= np.arange(8)[:, None], 2 * X, X),
+    ),
+    "a transfer under a mask": (
+        LEGACY,
+        """
+        i_p = nl.arange(8)[:, None]
+        i_f = nl.arange(6)[None, :]
+        tile = nl.full((8, 6), -1, dtype=x.dtype)
+        nisa.dma_copy(dst=tile[i_p, i_f], src=x[i_p + 3, i_f], mask=i_p + 3 < 8)
+        nl.store(out, tile)
+        """,
+        X,
+        ONE,
+        np.pad(X[3:], ((0, 3), (0, 0)), constant_values=-1),
+    ),
+    "static lists as destinations": (
+        LEGACY,
+        """
+        i_p = nl.arange(8)[:, None]
+        i_f = nl.arange(6)[None, :]
+        tile = nl.load(x)
+        result = nl.ndarray((8, 6), dtype=x.dtype)
+        result[i_p, (i_f + 2) % 6] = nl.copy(tile[i_p, i_f])
+        nl.store(out, result)
+        """,
+        X,
+        ONE,
+        np.roll(X, 2, axis=1),
+    ),
+    "an index tile of a block dimension": (
+        LEGACY,
+        """
+        i_p = nl.arange(4)[:, None]
+        i_f = nl.arange(5)[None, :]
+        for block in nl.affine_range(3):
+            nl.store(out[block, i_p, i_f], nl.load(x[idx[0, block], i_p, i_f]))
+        """,
+        CUBE,
+        np.array([[2, 0, 1]], dtype=np.int32),
+        CUBE[[2, 0, 1]],
+    ),
+    "a column of an index tile": (
+        LEGACY,
+        """
+        i_p = nl.arange(4)[:, None]
+        i_f = nl.arange(6)[None, :]
+        for column in nl.affine_range(2):
+            nl.store(out[column, i_p, i_f], nl.load(x[idx[i_p, column], i_f]))
+        """,
+        X,
+        np.array([[3, 1], [0, 1], [7, 2], [3, 0]], dtype=np.int32),
+        X[np.array([[3, 0, 7, 3], [1, 1, 2, 0]])],
+    ),
+    "rows by slices of the index tile": (
+        CURRENT,
+        """
+        for column in range(2):
+            tile = nl.ndarray((4, 6), dtype=x.dtype, buffer=nl.sbuf)
+            nisa.dma_copy(dst=tile, src=x.ap(
+                [[6, 4], [1, 6]], vector_offset=idx.ap([[2, 4], [1, 1]], offset=column)))
+            nisa.dma_copy(dst=out[column], src=tile)
+        """,
+        X,
+        np.array([[3, 1], [0, 1], [7, 2], [3, 0]], dtype=np.int32),
+        X[np.array([[3, 0, 7, 3], [1, 1, 2, 0]])],
+    ),
+    "rows in a hardware loop": (
+        CURRENT,
+        """
+        def body(row):
+            tile = nl.ndarray((1, 6), dtype=x.dtype, buffer=nl.sbuf)
+            nisa.dma_copy(dst=tile, src=x[nl.ds(row, 1), :])
+            nisa.dma_copy(dst=out[nl.ds(row, 1), :], src=tile)
+
+        nl.fori_loop(0, 8, body)
+        """,
+        X,
+        ONE,
+        X,
+    ),
 }
 
 

@@ -13,6 +13,7 @@ from accelopt_lsp.profiler.simulator.errors import KernelRejected
 from accelopt_lsp.profiler.simulator.library import entry_of
 from accelopt_lsp.profiler.simulator.loop_reductions import reduce_into
 from accelopt_lsp.profiler.simulator.pending import Pending
+from accelopt_lsp.profiler.simulator.run_time import masked
 from accelopt_lsp.profiler.simulator.tensors import BlockTensor, Tensor
 from accelopt_lsp.profiler.simulator.views import select
 
@@ -114,7 +115,7 @@ def _free(tensor: Tensor) -> int:
 
 def _unmasked(target: Tensor, pending: Pending) -> Tensor:
     """A destination whose index faults are cut off by the call's mask."""
-    if target.fault is not None and not pending.cut:
+    if target.fault is not None and not pending.cut and not pending.where:
         raise KernelRejected(target.fault.describe(), "R028")
     return target
 
@@ -123,7 +124,7 @@ def _cut(target: Tensor, pending: Pending) -> Tensor:
     for axis, low, high in pending.cut:
         if axis < target.ndim and target.shape[axis] > 1:
             target = target.narrow(axis, low, high)
-    return target
+    return masked(target, pending.where) if target.fault is not None and pending.where else target
 
 
 def _copy_into(session: Session, target: Tensor, value: Tensor, frame: FrameType) -> None:

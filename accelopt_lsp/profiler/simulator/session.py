@@ -30,7 +30,7 @@ from accelopt_lsp.profiler.simulator.memory import Memory
 from accelopt_lsp.profiler.simulator.pending import Pending
 from accelopt_lsp.profiler.simulator.plans import Entry, Plan, Step, build, described
 from accelopt_lsp.profiler.simulator.replay import Operation
-from accelopt_lsp.profiler.simulator.run_time import combined
+from accelopt_lsp.profiler.simulator.run_time import combined, masked
 from accelopt_lsp.profiler.simulator.sharing import SharedTensors
 from accelopt_lsp.profiler.simulator.slots import resolve as slots_of
 from accelopt_lsp.profiler.simulator.source import Site, Sources
@@ -325,6 +325,8 @@ class Session:
         for axis, low, high in pending.cut:
             if axis < target.ndim and target.shape[axis] > 1:
                 target = target.narrow(axis, low, high)
+        if pending.where and target.fault is not None:
+            target = masked(target, pending.where)
         if pending.where and self.valued:
             where = holds(pending.where, target.shape)
         self.run(
