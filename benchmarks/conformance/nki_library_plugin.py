@@ -8,7 +8,9 @@ helpers of ``neuron_dtypes``. This plugin serves both from the simulator's stand
 
 from __future__ import annotations
 
+import builtins
 import importlib
+import importlib.util
 import os
 import sys
 from types import ModuleType
@@ -18,10 +20,37 @@ import ml_dtypes
 import numpy as np
 
 from accelopt_lsp.nki.dialects import Dialect
+from accelopt_lsp.nki.dtypes import Kind, all_dtypes, get_dtype, numpy_dtype
 from accelopt_lsp.profiler.simulator import hook, kernels
-from accelopt_lsp.profiler.simulator.elements import as_dtype, numpy_dtype
+from accelopt_lsp.profiler.simulator.elements import _BY_NUMPY, as_dtype
+from accelopt_lsp.profiler.simulator.numerics import mx
 
 GENERATIONS = {"gen2": "trn1", "gen3": "trn2", "gen4": "trn3"}
+
+
+def _packed(name: str) -> np.dtype[Any]:
+    """A NumPy type that carries the name of a packed type; it is no number, as theirs is none."""
+    half = "u2" if get_dtype(name).nbytes == 4 else "u1"
+    return np.dtype([(name, half), ("high", half)])
+
+
+PACKED = {d.name: _packed(d.name) for d in all_dtypes() if d.kind is Kind.PACKED}
+"""Types of arrays that hold four values of a microscaling format in one element."""
+
+
+class Output:
+    """What a kernel returned: converted to the type that their harness asks for."""
+
+    def __init__(self, values: Any) -> None:
+        self.values = values
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        array = np.asarray(self.values)
+        if dtype is None or array.dtype == dtype:
+            return array
+        if np.dtype(dtype) in PACKED.values():
+            return np.ascontiguousarray(array).view(dtype)
+        return static_cast(array, dtype)
 
 
 def cpu_simulate(function: Any) -> Any:
@@ -32,17 +61,53 @@ def cpu_simulate(function: Any) -> Any:
             kernel = kernels.unwrap(function) or kernels.Kernel(function, Dialect.CURRENT)
             wanted = os.environ.get("NKI_NC_VERSION", "gen3")
             kernels.DEFAULTS.target = GENERATIONS.get(wanted, wanted)
-            return kernel[cores] if cores > 1 else kernel
+            launch = kernel[cores] if cores > 1 else kernel
+
+            def run(**inputs: Any) -> Any:
+                result = launch(**inputs)
+                if result is None:
+                    return None
+                many = isinstance(result, list | tuple)
+                outputs = [Output(r) for r in (result if many else [result])]
+                return outputs if many else outputs[0]
+
+            return run
 
     return Launcher()
 
 
+class _AnyText(type):
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, str)
+
+
+class Text(str, metaclass=_AnyText):
+    """``str`` for code that tells packed types by the names of their NumPy types."""
+
+    __slots__ = ()
+
+    def __new__(cls, value: Any = "", *more: Any) -> Any:
+        if isinstance(value, np.dtype) and value.names and value.names[0] in PACKED:
+            return value.names[0]
+        return str(value, *more)
+
+
 def static_cast(values: Any, dtype: Any) -> Any:
-    """``neuron_dtypes.static_cast``: values rounded to a type of NKI."""
+    """``neuron_dtypes.static_cast``: values rounded to a type of NKI.
+
+    Four neighbours become one packed element, and a packed element four neighbours.
+    """
+    array = np.asarray(values)
+    if array.dtype.names and array.dtype.names[0] in PACKED:
+        name = array.dtype.names[0]
+        unsigned = np.ascontiguousarray(array).view(numpy_dtype(get_dtype(name)))
+        array = mx.unpack(unsigned, name).reshape(*array.shape[:-1], -1)
     element = as_dtype(dtype)
     if element is None:
-        return np.asarray(values).astype(dtype)
-    array = np.asarray(values)
+        return array.astype(dtype)
+    if element.kind is Kind.PACKED:
+        groups = array.astype(np.float32).reshape(*array.shape[:-1], -1, 4)
+        return mx.pack(groups, element.name).view(PACKED[element.name])
     if array.dtype.kind == "V" or array.dtype == ml_dtypes.bfloat16:
         array = array.astype(np.float32)
     return array.astype(numpy_dtype(element))
@@ -52,6 +117,18 @@ def is_float_type(dtype: Any) -> bool:
     """``neuron_dtypes.is_float_type``."""
     element = as_dtype(dtype)
     return element is not None and element.is_float
+
+
+def size_in_bytes(dtype: Any) -> int:
+    """``neuron_dtypes.sizeinbytes``."""
+    element = as_dtype(dtype)
+    return int(np.dtype(dtype).itemsize) if element is None else element.nbytes
+
+
+def finfo(dtype: Any) -> Any:
+    """``neuron_dtypes.finfo``."""
+    element = as_dtype(dtype)
+    return ml_dtypes.finfo(np.dtype(dtype) if element is None else numpy_dtype(element))
 
 
 def _module(name: str, **content: Any) -> ModuleType:
@@ -74,6 +151,8 @@ class AnyName(ModuleType):
 def install() -> None:
     """Serve the modules under the names that the tests import."""
     hook.install()
+    for name, numpy_type in PACKED.items():
+        _BY_NUMPY[numpy_type] = get_dtype(name)
     nki = importlib.import_module("nki")
     language = importlib.import_module("nki.language")
     isa = importlib.import_module("nki.isa")
@@ -96,16 +175,43 @@ def install() -> None:
         if "." not in name:
             setattr(root, name, module)
     language.dtypes, isa.constants = dtypes, isa
-    numeric = {
-        name: numpy_dtype(element)
-        for name in ("bfloat16", "float16", "float32", "float8_e4m3", "float8_e5m2", "int32")
-        if (element := as_dtype(name)) is not None
-    }
+    numeric = {d.name: numpy_dtype(d) for d in all_dtypes()} | PACKED
     private = ("scripts", "scripts.remote_lock_scripts", "perf_analysis_private")
     for name in (f"test.utils.{n}" for n in private):
         sys.modules[name] = AnyName(name)
         sys.modules[name].__path__ = []
-    _module("neuron_dtypes", static_cast=static_cast, is_float_type=is_float_type, **numeric)
+    _module(
+        "neuron_dtypes",
+        static_cast=static_cast,
+        is_float_type=is_float_type,
+        sizeinbytes=size_in_bytes,
+        finfo=finfo,
+        **numeric,
+    )
+
+
+def pytest_collection_modifyitems() -> None:
+    """Their orchestrator looks for the result of a compilation that simulation skips."""
+    orchestrator = sys.modules.get("test.utils.test_orchestrator")
+    if orchestrator is not None:
+        orchestrator.Orchestrator._compiled_kernel = None  # type: ignore[attr-defined]
+
+
+MOVED = {"nkilib_src.nkilib.experimental.subkernels": "nkilib_src.nkilib.experimental.collectives"}
+"""Packages that a test imports by a name that the library no longer has."""
+
+
+def pytest_configure() -> None:
+    """Name what the tests leave out: a compiled kernel, an import and a package that moved."""
+    orchestrator = sys.modules.get("test.utils.test_orchestrator")
+    if orchestrator is not None:
+        orchestrator.Orchestrator._compiled_kernel = None
+    dataclasses = sys.modules.get("test.utils.common_dataclasses")
+    if dataclasses is not None:
+        builtins.Platforms = dataclasses.Platforms
+    for old, new in MOVED.items():
+        if importlib.util.find_spec(new) and not importlib.util.find_spec(old):
+            sys.modules[old] = importlib.import_module(new)
 
 
 def pytest_collection_modifyitems() -> None:
@@ -120,6 +226,13 @@ def pytest_configure() -> None:
     orchestrator = sys.modules.get("test.utils.test_orchestrator")
     if orchestrator is not None:
         orchestrator.Orchestrator._compiled_kernel = None
+
+
+def pytest_collection_modifyitems() -> None:
+    """Code that asks NumPy types for their names gets those of packed types."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith(("test.", "nkilib")) and "str" not in vars(module):
+            vars(module)["str"] = Text
 
 
 install()

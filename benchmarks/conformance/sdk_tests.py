@@ -1,21 +1,32 @@
-"""AWS's unit tests of NKI (``nki/test``, legacy dialect), through ``accelopt run -m pytest``."""
+"""AWS's own unit tests of NKI: ``nki/test`` of github.com/aws-neuron/aws-neuron-sdk."""
 
 from __future__ import annotations
 
+from argparse import Namespace
 from pathlib import Path
 
-from report import Report, run_pytest
+from table import Row
+from test_runs import run_tests
+
+EXPLAINED = {
+    "test_nki_isa_activation.py": "compares a result that it asks for in bfloat16 (2^-9 apart) "
+    "within 1e-5 of float32",
+}
+"""Beginning of a test's id to why it cannot pass."""
 
 
-def run(checkout: Path, only: tuple[str, ...], seconds: float) -> Report:
-    """One row a file."""
-    folder = checkout / "nki" / "test"
-    if not folder.is_dir():
-        folder = checkout / "general" / "nki" / "test"
-    report = Report(f"NKI unit tests in {folder.relative_to(checkout)}")
-    for file in sorted(folder.glob("test_*.py")):
-        if only and not any(part in file.name for part in only):
-            continue
-        row, _ = run_pytest(file.name, [file.name], folder, seconds)
-        report.rows.append(row)
-    return report
+def find(checkout: Path) -> Path:
+    """The folder of the tests in a checkout of the SDK, or the folder itself."""
+    for folder in (checkout / "nki/test", checkout / "general/nki/test", checkout / "test"):
+        if any(folder.glob("test_nki_*.py")):
+            return folder
+    return checkout
+
+
+def run(checkout: Path, options: Namespace) -> list[Row]:
+    """Every test of the folder, unmodified."""
+    folder = find(checkout)
+    arguments = [p.name for p in sorted(folder.glob("test_*.py"))]
+    if options.only:
+        arguments = [a for a in arguments if options.only in a]
+    return run_tests(folder, arguments, python=options.python, explained=EXPLAINED)

@@ -31,6 +31,15 @@ INTEGER_POISON = -1_499_027_803
 """Stands for never-written 32-bit integers."""
 
 
+def unwritten(values: Array) -> Array:
+    """Which values of a carrier are those of memory that was never written."""
+    if values.dtype == np.float32:
+        return np.equal(values.view(np.uint32), POISON_BITS)
+    if values.dtype.itemsize == 4:
+        return np.equal(values.view(np.int32), INTEGER_POISON)
+    return np.zeros(values.shape, dtype=bool)
+
+
 class ElementType:
     """A data type in user code; equal to NumPy's types and to its name."""
 

@@ -271,7 +271,7 @@ def _step(issue: Issue, lowered: Lowered, extra: Mapping[str, Any]) -> Step:
     )
 
 
-_MOVERS = frozenset("nc_transpose tensor_copy dma_copy dma_transpose".split())
+_MOVERS = frozenset("nc_transpose tensor_copy dma_copy dma_transpose sendrecv".split())
 
 
 def _moves(issue: Issue, lowered: Lowered) -> bool:

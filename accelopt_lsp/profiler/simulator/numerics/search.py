@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from accelopt_lsp.profiler.simulator.elements import Array
+from accelopt_lsp.profiler.simulator.elements import Array, unwritten
 from accelopt_lsp.profiler.simulator.numerics.base import (
     PARTS,
     WHERE,
@@ -110,7 +110,7 @@ def _nonzero_with_count(inputs: Inputs, attrs: Attributes) -> Results:
         result[p, : positions.size] = positions + attrs["index_offset"]
         result[p, size] = positions.size
     written = np.zeros((rows, size + 1), dtype=bool)
-    written[::LANES] = True
+    written[::LANES] = ~unwritten(src[::LANES]).all(axis=1, keepdims=True)
     return {"dst": result, WHERE: {"dst": written}}
 
 
@@ -126,5 +126,12 @@ def _sequence_bounds(inputs: Inputs, attrs: Attributes) -> Results:
     return {"dst": np.stack([np.where(padding, n, starts), np.where(padding, -1, ends)])}
 
 
-PARTS["nonzero_with_count"] = lambda values, attrs: values[::LANES]
+def _searched(values: Array, attrs: Attributes) -> Array:
+    """A core reads its first partition; one that nothing was written to gives nothing."""
+    lanes = values[::LANES].reshape(-(-values.shape[0] // LANES), -1)
+    found: Array = lanes[~lanes.all(axis=1)]
+    return found
+
+
+PARTS["nonzero_with_count"] = _searched
 PARTS["topk"] = lambda values, attrs: values.reshape(values.shape[0], -1)[:, : attrs["n"] // LANES]
