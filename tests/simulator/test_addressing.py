@@ -568,6 +568,39 @@ CASES: dict[str, tuple[str, str, Any, Any, Any]] = {
         ONE,
         X,
     ),
+    "products added up at a run-time place": (
+        CURRENT,
+        """
+        tile = nl.ndarray((8, 6), dtype=x.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(dst=tile, src=x)
+        bank = nl.ndarray((6, 12), dtype=nl.float32, buffer=nl.psum)
+        place = nisa.register_alloc()
+        nisa.register_load(place, idx)
+        for _ in range(3):
+            nisa.nc_matmul(dst=bank[:, nl.ds(place, 6)], stationary=tile, moving=tile)
+        result = nl.ndarray((6, 6), dtype=x.dtype, buffer=nl.sbuf)
+        nisa.tensor_copy(dst=result, src=bank[:, nl.ds(place, 6)])
+        nisa.dma_copy(dst=out, src=result)
+        """,
+        X,
+        ONE,
+        3 * (X.T @ X),
+    ),
+    "a sum in place at a run-time place": (
+        CURRENT,
+        """
+        tile = nl.ndarray((8, 6), dtype=x.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(dst=tile, src=x)
+        place = nisa.register_alloc()
+        nisa.register_load(place, idx)
+        part = tile[:, nl.ds(place, 2)]
+        nisa.tensor_tensor(dst=part, data1=part, data2=tile[:, 0:2], op=nl.add)
+        nisa.dma_copy(dst=out, src=tile)
+        """,
+        X,
+        ONE,
+        np.concatenate([X[:, :2], X[:, 2:4] + X[:, :2], X[:, 4:]], axis=1),
+    ),
 }
 
 

@@ -53,9 +53,7 @@ def compute(
     if step.accumulators is not None:
         _keep_accumulators(session, step, values)
     if REMARKS:
-        for remark in REMARKS:
-            session.notes.setdefault(f"line {line}: {remark}")
-        REMARKS.clear()
+        _note_remarks(session, line)
     if step.partial:
         _write_parts(step, tensors, values, where)
         return
@@ -78,6 +76,12 @@ def _part(values: dict[str, Any], role: str, tensor: Tensor, where: Array | None
         return where
     part = part.reshape(tensor.shape)
     return part if where is None else part & where
+
+
+def _note_remarks(session: Session, line: int) -> None:
+    for remark in REMARKS:
+        session.notes.setdefault(f"line {line}: {remark}")
+    REMARKS.clear()
 
 
 def _compute_dynamic(
@@ -107,6 +111,8 @@ def _compute_dynamic(
     values = step.numeric(inputs, step.attrs)
     if step.accumulators is not None:
         _keep_accumulators(session, step, values)
+    if REMARKS:
+        _note_remarks(session, line)
     for role, at in step.writes:
         tensor = tensors[at]
         skipped = dynamic.counted(list(places.values()), tensor.shape, step.attrs.get("axes"))
@@ -116,17 +122,26 @@ def _compute_dynamic(
         if step.partial:
             counts = _part(values, role, tensor, counts)
         target = places.get(at)
-        if target is None:
-            write(tensor, values[role], step.exact, counts, accumulates)
+        moved = tensor if target is None else target[0]
+        if isinstance(moved, Tensor):
+            write(moved, values[role], step.exact, counts, accumulates)
             continue
-        if "before" in inputs and not isinstance(target[0], Tensor):
+        assert target is not None
+        if "before" in inputs:
             dynamic.add(tensor, target, inputs["src"].reshape(tensor.shape), counts)
             continue
         memory = tensor.memory
         assert memory is not None
-        rounded = values[role] if step.exact else ROUNDERS[tensor.element.name](values[role])
-        if rounded.shape != tensor.shape and rounded.size > 1:
-            rounded = rounded.reshape(tensor.shape)
+        result = values[role]
+        if result.shape != tensor.shape and result.size > 1:
+            result = result.reshape(tensor.shape)
+        if accumulates:
+            held = dynamic.read(tensor, target)
+            unwritten = None
+            if memory.state != FULL:
+                unwritten = memory.gathered(moved, held, tensor.element)
+            result = result + (held if unwritten is None else np.where(unwritten, 0, held))
+        rounded = result if step.exact else ROUNDERS[tensor.element.name](result)
         dynamic.write(tensor, target, rounded, counts)
 
 
@@ -142,11 +157,8 @@ def _check_written(
     assert memory is not None
     if memory.state == FULL or memory.masked:
         return
-    view, counts = where
-    if isinstance(view, Tensor):
-        unwritten = memory.poisoned(values, view)
-    else:
-        unwritten = memory.gathered(view, values, tensor.element)
+    counts = where[1]
+    unwritten = dynamic.unwritten(tensor, where, values)
     if unwritten is not None and counts is not None:
         unwritten = unwritten & counts
     if memory.state == FRESH or (unwritten is not None and unwritten.any()):
