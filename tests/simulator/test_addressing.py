@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from textwrap import dedent, indent
 from typing import Any
 
@@ -12,9 +13,16 @@ from hypothesis import strategies as st
 
 from accelopt_lsp.nki.dtypes import FLOAT32
 from accelopt_lsp.nki.operands import Buffer, row_major_strides
+from accelopt_lsp.nki.targets import get_target
+from accelopt_lsp.profiler.simulator import kernels as running
 from accelopt_lsp.profiler.simulator.errors import IndexOutside, KernelRejected
 from accelopt_lsp.profiler.simulator.kernels import Outcome
+from accelopt_lsp.profiler.simulator.launch import convert_input
+from accelopt_lsp.profiler.simulator.library import OPERATOR_NAMES
 from accelopt_lsp.profiler.simulator.memory import FULL, Memory
+from accelopt_lsp.profiler.simulator.replay import Recording, replay
+from accelopt_lsp.profiler.simulator.session import Session
+from accelopt_lsp.profiler.simulator.source import Sources
 from accelopt_lsp.profiler.simulator.tensors import Tensor
 from tests.simulator.helpers import Runner
 
@@ -809,3 +817,34 @@ def test_random_masks_leave_out_what_they_should(run_text: Runner, data: Any) ->
         expected[p + shift_p, f + shift_f] = 2 * X[p + shift_p, f + shift_f]
     outcome = run_text(written(LEGACY, (8, 6), body), X, ONE)
     np.testing.assert_array_equal(given_values(outcome), expected)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_places_are_found_again_when_a_trace_is_computed(
+    name: str, stand_ins: None, tmp_path: Path
+) -> None:
+    template, body, x, index, expected = CASES[name]
+    text = written(template, expected.shape, body)
+    path = tmp_path / "case.py"
+    path.write_text(text)
+    names: dict[str, Any] = {"__name__": "case"}
+    exec(compile(text, str(path), "exec"), names)  # noqa: S102 - one of the texts above
+    kernel = names["kernel"]
+    session = Session(
+        get_target("trn2"), kernel.dialect, Sources(str(path)), full=False, names=OPERATOR_NAMES
+    )
+    session.recording = []
+    values = [convert_input(v) for v in (x, index)]
+    outcome = running.execute(kernel, values, {}, session)
+    notes = Recording.of(session.recording, [*session.inputs, *outcome.tensors])
+    for factor in (1, 2):
+        # A seed leaves nothing behind that the next one could see.
+        pairs = [(session.inputs[0], x * factor), (session.inputs[1], index)]
+        replay(session, notes, pairs)
+    values = [convert_input(v) for v in (x * 2, index)]
+    direct = Session(
+        get_target("trn2"), kernel.dialect, Sources(str(path)), full=True, names=OPERATOR_NAMES
+    )
+    np.testing.assert_array_equal(
+        running.outputs_of(outcome)[0], running.execute(kernel, values, {}, direct).outputs[0]
+    )
