@@ -128,8 +128,42 @@ class Index:
         return evolve(self, form=form, listed=listed)
 
 
-Place = tuple["Tensor | Array", "Array | None"]
-"""A view that is static by now, or flat positions in the allocation; and which of them count."""
+@frozen(slots=True, eq=False)
+class Rows:
+    """Pieces of one form that begin anywhere in an allocation.
+
+    Attributes:
+        starts: flat position of the first element of each piece.
+        shape, strides: form of a piece, in elements.
+        kept: which pieces count; None for all.
+    """
+
+    starts: Array
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    kept: Array | None = None
+
+    def positions(self) -> Array:
+        """Flat positions of all elements."""
+        inner = _spread(self.shape, self.strides)
+        return self.starts.reshape(-1, *(1,) * len(self.shape)) + inner
+
+    def of(self, flat: Array) -> Array:
+        """Every piece that could begin somewhere up to the last one; indexed by its start."""
+        size = flat.itemsize
+        shape = (int(self.starts.max()) + 1, *self.shape)
+        return np.lib.stride_tricks.as_strided(
+            flat, shape, (size, *[s * size for s in self.strides])
+        )
+
+    def apart(self) -> bool:
+        """Whether no two pieces can have an element in common."""
+        reach = sum(abs(s) * (n - 1) for n, s in zip(self.shape, self.strides, strict=True))
+        return self.starts.size < 2 or int(np.diff(np.sort(self.starts)).min()) > reach
+
+
+Place = tuple["Tensor | Rows | Array", "Array | None"]
+"""A view that is static by now, rows, or flat positions in the allocation; and which count."""
 
 
 def place(tensor: Tensor, step: Step, line: int) -> Place:
@@ -155,6 +189,8 @@ def place(tensor: Tensor, step: Step, line: int) -> Place:
     if offsets.size != prod(index.form) or (offsets.ndim > 1 and offsets.shape[0] < index.form[0]):
         # Several offsets a partition are taken column after column (nisa.dma_transpose).
         offsets = offsets.reshape(offsets.shape[0], -1).T.reshape(-1)[: prod(index.form)]
+    if all(n == 1 for n in index.form[1:]):
+        return _rows(tensor, index, offsets.reshape(-1), skips, line)
     offsets = offsets.reshape(index.form)
     positions = _positions(tensor) + offsets * index.stride
     memory = tensor.memory
@@ -168,6 +204,27 @@ def place(tensor: Tensor, step: Step, line: int) -> Place:
         offset = np.broadcast_to(offsets, tensor.shape).reshape(-1)[first]
         raise _leaves(tensor, index, int(offset), int(positions.reshape(-1)[first]), line)
     return np.where(bad, 0, positions), ~bad
+
+
+def _rows(tensor: Tensor, index: Index, offsets: Array, skips: bool, line: int) -> Place:
+    memory = tensor.memory
+    assert memory is not None
+    own = np.arange(tensor.shape[0], dtype=np.int64) * tensor.strides[0]
+    starts = tensor.offset + own + offsets * index.stride
+    low = high = 0
+    for size, stride in zip(tensor.shape[1:], tensor.strides[1:], strict=True):
+        low, high = low + min(0, stride * (size - 1)), high + max(0, stride * (size - 1))
+    bad = index.outside(offsets) | (starts + low < 0)
+    bad |= starts + high >= memory.rows * tensor.row
+    shape, strides = tensor.shape[1:], tensor.strides[1:]
+    if not bad.any():
+        return Rows(starts, shape, strides), None
+    if not skips:
+        first = int(np.argmax(bad))
+        raise _leaves(tensor, index, int(offsets[first]), int(starts[first]), line)
+    kept = np.logical_not(bad)
+    inside = np.broadcast_to(kept.reshape(-1, *(1,) * len(shape)), tensor.shape)
+    return Rows(np.where(bad, -low, starts), shape, strides, kept), inside
 
 
 def _leaves(tensor: Tensor, index: Index, offset: int, position: int, line: int) -> IndexOutside:
@@ -219,12 +276,17 @@ def _offsets(index: Index, line: int) -> Array:
 
 
 def _positions(tensor: Tensor) -> Array:
-    total: Array = np.full((1,) * len(tensor.shape), tensor.offset, dtype=np.int64)
-    for axis, (size, stride) in enumerate(zip(tensor.shape, tensor.strides, strict=True)):
-        form = [1] * len(tensor.shape)
+    return tensor.offset + _spread(tensor.shape, tensor.strides)
+
+
+def _spread(shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:
+    """Distance of every position from the first."""
+    total: Array = np.zeros((1,) * len(shape), dtype=np.int64)
+    for axis, (size, stride) in enumerate(zip(shape, strides, strict=True)):
+        form = [1] * len(shape)
         form[axis] = size
         total = total + (np.arange(size, dtype=np.int64) * stride).reshape(form)
-    return np.broadcast_to(total, tensor.shape)
+    return np.broadcast_to(total, shape)
 
 
 def _holds(terms: tuple[Affine, ...], shape: tuple[int, ...]) -> Array:
@@ -265,9 +327,12 @@ def read(tensor: Tensor, where: Place) -> Array:
     view, _ = where
     memory = tensor.memory
     assert memory is not None
-    if not isinstance(view, np.ndarray):
+    if isinstance(view, Rows):
+        found = view.of(memory.flat(tensor.element))[view.starts]
+    elif isinstance(view, np.ndarray):
+        found = memory.flat(tensor.element)[view]
+    else:
         return memory.view(view)
-    found = memory.flat(tensor.element)[view]
     if memory.raw:
         found = from_bits(found, tensor.element)
     if tensor.dynamic.kind is DynamicKind.MASKED and found.dtype == np.float32:
@@ -283,9 +348,14 @@ def write(tensor: Tensor, where: Place, values: Array, counts: Array | None) -> 
     memory = tensor.memory
     assert memory is not None
     memory.before_write(0)
-    if valid is not None:
+    if valid is not None and counts is not valid:
         counts = valid if counts is None else counts & valid
     values = np.broadcast_to(values, tensor.shape)
+    if isinstance(view, Rows):
+        if counts is None or counts is valid:
+            _write_rows(tensor, view, values)
+            return
+        view = view.positions()
     if not isinstance(view, np.ndarray):
         if memory.special:
             memory.store(view, values, counts)
@@ -300,11 +370,33 @@ def write(tensor: Tensor, where: Place, values: Array, counts: Array | None) -> 
     memory.mark(view, tensor.element)
 
 
+def _write_rows(tensor: Tensor, rows: Rows, values: Array) -> None:
+    memory = tensor.memory
+    assert memory is not None
+    if rows.kept is not None:
+        values = values[rows.kept]
+        rows = Rows(rows.starts[rows.kept], rows.shape, rows.strides)
+    if not rows.starts.size:
+        return
+    stored = to_bits(values, tensor.element) if memory.raw else values
+    rows.of(memory.flat(tensor.element))[rows.starts] = stored
+    if memory.written is not None:
+        memory.mark(rows.positions(), tensor.element)
+
+
 def add(tensor: Tensor, where: Place, values: Array, counts: Array | None) -> None:
     """Add values to what is at a place; positions that occur several times take every one."""
     view, valid = where
     memory = tensor.memory
-    assert memory is not None and isinstance(view, np.ndarray)
+    assert memory is not None
+    if isinstance(view, Rows):
+        if valid is None and counts is None and view.apart():
+            sums = as_float(read(tensor, where)) + as_float(np.broadcast_to(values, tensor.shape))
+            memory.before_write(0)
+            _write_rows(tensor, view, ROUNDERS[tensor.element.name](sums))
+            return
+        view = view.positions()
+    assert isinstance(view, np.ndarray)
     if valid is not None:
         counts = valid if counts is None else counts & valid
     values = np.broadcast_to(values, tensor.shape)
@@ -319,6 +411,18 @@ def add(tensor: Tensor, where: Place, values: Array, counts: Array | None) -> No
     stored = to_bits(rounded, tensor.element) if memory.raw else rounded
     memory.flat(tensor.element)[places] = stored
     memory.mark(places, tensor.element)
+
+
+def unwritten(tensor: Tensor, where: Place, values: Array) -> Array | None:
+    """Which of the values at a place were never written; None if all were."""
+    view, _ = where
+    memory = tensor.memory
+    assert memory is not None
+    if isinstance(view, Rows):
+        view = view.positions() if memory.written is not None else view.starts
+    if isinstance(view, np.ndarray):
+        return memory.gathered(view, values, tensor.element)
+    return memory.poisoned(values, view)
 
 
 def counted(places: list[Place], shape: Any, axes: Any = None) -> Array | None:

@@ -139,7 +139,7 @@ def _compute_dynamic(
             held = dynamic.read(tensor, target)
             unwritten = None
             if memory.state != FULL:
-                unwritten = memory.gathered(moved, held, tensor.element)
+                unwritten = dynamic.unwritten(tensor, target, held)
             result = result + (held if unwritten is None else np.where(unwritten, 0, held))
         rounded = result if step.exact else ROUNDERS[tensor.element.name](result)
         dynamic.write(tensor, target, rounded, counts)
