@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from attrs import evolve
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from accelopt_lsp.nki.costs import instruction_cost
 from accelopt_lsp.nki.dtypes import FLOAT32
 from accelopt_lsp.nki.operands import Buffer, row_major_strides
 from accelopt_lsp.nki.targets import get_target
@@ -848,3 +850,39 @@ def test_places_are_found_again_when_a_trace_is_computed(
     np.testing.assert_array_equal(
         running.outputs_of(outcome)[0], running.execute(kernel, values, {}, direct).outputs[0]
     )
+
+
+def _issues(outcome: Outcome, op: str) -> list[Any]:
+    trace = outcome.session.trace
+    issues = [trace.templates[number].issue for number, _ in trace.records]
+    return [issue for issue in issues if issue.op == op]
+
+
+def _traced(name: str, run_text: Runner) -> Outcome:
+    template, body, x, index, expected = CASES[name]
+    text = written(template, expected.shape, body)
+    return run_text(text, x, index, target="trn2", full=False)
+
+
+def test_an_offset_read_by_the_instruction_costs_600_cycles(run_text: Runner) -> None:
+    (copy,) = _issues(_traced("a column of a tile by a number in SBUF", run_text), "tensor_copy")
+    target = get_target("trn2")
+    cost = instruction_cost("tensor_copy", copy.engine, copy.work, target)
+    still = instruction_cost("tensor_copy", copy.engine, evolve(copy.work, dynamic=False), target)
+    assert cost is not None and still is not None
+    clock = target["vector_clock"]
+    assert cost.busy_ns - still.busy_ns == pytest.approx((600 - 64) / clock)
+    assert ("src_index", "src.index") in copy.operands
+
+
+@pytest.mark.parametrize("name", ["gather with ap", "gather with vector_select", "legacy rows"])
+def test_a_gather_takes_a_descriptor_a_row(name: str, run_text: Runner) -> None:
+    gather = next(i for i in _issues(_traced(name, run_text), "dma_copy") if len(i.operands) > 2)
+    assert (gather.work.dma.descriptors, gather.work.dma.descriptor_bytes) == (4, 24)
+
+
+def test_a_mask_that_never_holds_issues_nothing(run_text: Runner) -> None:
+    outcome = _traced("a mask that never holds", run_text)
+    assert not _issues(outcome, "tensor_scalar")
+    # The index, x, and the store whose mask is left out.
+    assert len(_issues(outcome, "dma_copy")) == 3
