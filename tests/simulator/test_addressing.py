@@ -691,6 +691,17 @@ REJECTED = {
         "R017",
         "nl.mgrid",
     ),
+    "a transposing load of indexed rows": (
+        LEGACY,
+        """
+        i_p = nl.arange(4)[:, None]
+        i_f = nl.arange(6)[None, :]
+        nl.load_transpose2d(x[idx[i_p, 0], i_f])
+        """,
+        ROWS,
+        "R016",
+        "takes no run-time indices",
+    ),
     "several indices within a tile": (
         LEGACY,
         """

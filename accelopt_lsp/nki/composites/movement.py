@@ -52,6 +52,12 @@ def _load_transpose2d(b: Builder) -> None:
     src = b.tile("src")
     if len(src.shape) != 2:
         raise LoweringError(f"nl.load_transpose2d needs a 2-D tensor, got {list(src.shape)}")
+    if src.dynamic is not None and src.dynamic.kind.run_time:
+        raise LoweringError(
+            "nl.load_transpose2d takes no run-time indices; load the rows with nl.load, then "
+            "transpose them on the Tensor Engine",
+            "R016",
+        )
     dst = b.returns((src.shape[1], src.shape[0]), b.dtype(src.dtype))
     b.emit("dma_transpose", None, {"axes": (1, 0)}, dst=dst, src="src")
 
