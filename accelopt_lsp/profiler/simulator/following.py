@@ -67,7 +67,7 @@ def _known(tensor: Tensor) -> bool:
         return False
     if memory.known is None:
         return memory.constant or memory.initial is not None and memory.writes == 0
-    if getattr(tensor, "dynamic", None) is not None:
+    if _spread(tensor, memory):
         return bool(memory.known.all())
     return bool(_view(memory, tensor).all())
 
@@ -90,7 +90,7 @@ def _mark(tensor: Tensor, where: Array | None, known: bool) -> None:
             return
         whole = memory.constant or memory.initial is not None
         memory.known = np.full(memory.rows * memory.row, whole and memory.writes <= 1)
-    if getattr(tensor, "dynamic", None) is not None:
+    if _spread(tensor, memory):
         # It is not known here which elements were written.
         if not known or not memory.known.all():
             memory.known[:] = False
@@ -100,6 +100,11 @@ def _mark(tensor: Tensor, where: Array | None, known: bool) -> None:
         view[...] = known
     else:
         view[np.broadcast_to(where, view.shape)] = known
+
+
+def _spread(tensor: Tensor, memory: Memory) -> bool:
+    """Whether a view may be any of its tensor's elements, or parts of some."""
+    return tensor.dynamic is not None or tensor.element.nbytes != memory.element.nbytes
 
 
 def _view(memory: Memory, tensor: Tensor) -> Array:

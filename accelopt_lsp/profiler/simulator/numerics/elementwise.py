@@ -123,10 +123,11 @@ def _tensor_copy(inputs: Inputs, attrs: Attributes) -> Results:
 
 @computes("dma_copy")
 def _dma_copy(inputs: Inputs, attrs: Attributes) -> Results:
-    """``src``, or ``src`` added to what the destination holds, in float32."""
+    """``src``, cast through float32, or added to what the destination holds."""
     before = inputs.get("before")
     if before is None:
-        return {"dst": inputs["src"]}
+        src = inputs["src"]
+        return {"dst": src if src.dtype == attrs["dst"] else as_float(src)}
     return {"dst": as_float(before) + as_float(inputs["src"]).reshape(before.shape)}
 
 
