@@ -232,3 +232,17 @@ nisa.dma_copy(dst=out, src=found[0:1, :])
     x = rows([[1] * 8, [0, 3, 0, 0, 0, 0, 0, -2]])
     found = run_text(text("x", "(1, 9)", "nl.int32", body), x, target="trn2").as_returned()
     assert found.tolist() == [[1, 7, -5, -5, -5, -5, -5, -5, 2]]
+
+
+def test_cores_without_data_may_count(run_text: Runner) -> None:
+    """Only partition 0 was filled; what core 1 makes of partition 16 is dropped."""
+    body = """
+data = nl.ndarray((32, 8), dtype=nl.float32, buffer=nl.sbuf)
+nisa.dma_copy(dst=data[0:1, :], src=x)
+found = nl.ndarray((32, 9), dtype=nl.int32, buffer=nl.sbuf)
+nisa.nonzero_with_count(dst=found, src=data)
+nisa.dma_copy(dst=out, src=found[0:1, :])
+"""
+    x = rows([[0, 3, 0, 0, 0, 0, 0, -2]])
+    found = run_text(text("x", "(1, 9)", "nl.int32", body), x, target="trn2").as_returned()
+    assert found.tolist() == [[1, 7, -1, -1, -1, -1, -1, -1, 2]]
