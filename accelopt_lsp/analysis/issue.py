@@ -295,7 +295,10 @@ def _touch_operands(m: Machine, lowered: Lowered, views: Mapping[str, View]) -> 
         read.update(s.partition("@")[0] for s in issue.reads)
         written.update(s.partition("@")[0] for s in issue.writes)
     for slot in (*sorted(read), *sorted(written)):
-        view = views.get(slot)
+        base, _, part = slot.rpartition(".")
+        view = views.get(base) if part == "index" else views.get(slot)
+        if part == "index" and view is not None:
+            view = view.index
         if view is not None:
             m.touch(view, written=slot in written)
 

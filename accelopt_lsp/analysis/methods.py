@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import evolve
 
-from accelopt_lsp.analysis import affine
+from accelopt_lsp.analysis import affine, dynamic
 from accelopt_lsp.analysis.affine import Affine, Undecided, Var
 from accelopt_lsp.analysis.host import host_method
 from accelopt_lsp.analysis.issue import call_api
@@ -289,29 +289,51 @@ def _view_method(
         return reshape(owner, (*owner.shape[:first], -1, *owner.shape[last + 1 :]))
     if name in ("slice", "select"):
         full = [slice(None)] * (size(given[0]) % rank)
+        if name == "select" and isinstance(given[1], View):
+            return dynamic.select(owner, size(given[0]) % rank, given[1])
         if name == "select":
             return select(owner, (*full, given[1]))
         step = given[3] if len(given) > 3 else None
         return select(owner, (*full, slice(given[1], given[2], step)))
     if name == "ap":
         return _access_pattern(owner, args, kwargs)
+    if name in ("view", "reinterpret_cast"):
+        dtype = as_dtype(given[0])
+        if dtype is None:
+            raise Undecided("a view as a type that is not known")
+        return dynamic.reinterpret(owner, dtype)
+    if name == "vector_select" and isinstance(given[1], View):
+        return dynamic.vector_select(owner, given[1])
+    if name == "indirect" and isinstance(given[0], View):
+        return dynamic.indirect(owner, given[0], size(given[1]) if len(given) > 1 else None)
+    if name == "rearrange":
+        fixed = given[2] if len(given) > 2 and given[2] is not None else {}
+        if not isinstance(fixed, dict):
+            raise Undecided("sizes that are not known")
+        sized = {str(k): size(v) for k, v in fixed.items()}
+        return reshape(*dynamic.rearrange(owner, given[0], given[1], sized))
+    if name == "get_pattern":
+        return ListValue(
+            [ListValue([s, n]) for s, n in zip(owner.strides, owner.shape, strict=True)]
+        )
+    if name == "is_indirect":
+        return owner.dynamic is not None
     return Unknown(f"tensor.{name} is not analyzed")
 
 
 def _access_pattern(owner: View, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    if any(kwargs.get(k) is not None for k in ("scalar_offset", "vector_offset", "dtype")):
-        raise Undecided("offsets that are only known at run time")
-    pattern = args[0] if args else kwargs.get("pattern")
-    offset = args[1] if len(args) > 1 else kwargs.get("offset", 0)
+    names = ("pattern", "offset", "scalar_offset", "vector_offset", "indirect_dim", "dtype")
+    bound = {**dict(zip(names, args, strict=False)), **kwargs}
+    pattern, offset = bound.get("pattern"), bound.get("offset")
+    dtype = None if bound.get("dtype") is None else as_dtype(bound["dtype"])
+    if bound.get("dtype") is not None and dtype is None:
+        raise Undecided("a view as a type that is not known")
     items = pattern.items if isinstance(pattern, ListValue) else pattern
     if not isinstance(items, tuple | list) or not isinstance(offset, int | Affine | None):
         raise Undecided("an access pattern that is not known")
     pairs = [sizes((pair,)) for pair in items]
-    shape = tuple(p[1] for p in pairs)
-    strides = tuple(p[0] for p in pairs)
-    while len(shape) < 2 and owner.on_chip:
-        shape, strides = (*shape, 1), (*strides, 1)
-    return evolve(owner, shape=shape, strides=strides, offset=offset or 0, fault=None)
+    scalar, vector = bound.get("scalar_offset"), bound.get("vector_offset")
+    return dynamic.access_pattern(owner, pairs, offset or 0, scalar, vector, dtype)
 
 
 def _expand_dim(owner: View, dim: int) -> View:

@@ -8,7 +8,7 @@ from typing import Any
 
 from attrs import evolve
 
-from accelopt_lsp.analysis import affine
+from accelopt_lsp.analysis import affine, dynamic
 from accelopt_lsp.analysis.affine import Affine, Linear, Undecided, add, bounds, scale, subtract
 from accelopt_lsp.analysis.issue import call_api
 from accelopt_lsp.analysis.machine import Machine
@@ -54,6 +54,8 @@ _OPERATORS: dict[type[ast.AST], str] = {
 
 def tensor_binary(m: Machine, node: ast.AST, op: ast.AST, left: Value, right: Value) -> Value:
     """``a + b`` on tiles is ``nl.add`` and so on."""
+    if isinstance(left, IndexArray) or isinstance(right, IndexArray):
+        return dynamic.combined(op, left, right)
     name = _OPERATORS.get(type(op))
     if name is None:
         m.unknown(f"operator {type(op).__name__} on tensors is not analyzed")
@@ -292,6 +294,8 @@ def select(view: View, parts: tuple[Value, ...]) -> View:
     """
     if parts == (Ellipsis,):
         return view
+    if any(isinstance(p, View | dynamic.RunTimeIndex) for p in parts):
+        return dynamic.indexed(view, parts, _advanced)
     if any(isinstance(p, IndexArray) for p in parts):
         return _advanced(view, parts)
     return _basic(view, parts)

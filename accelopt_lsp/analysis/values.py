@@ -23,7 +23,7 @@ from accelopt_lsp.analysis.affine import (
     subtract,
 )
 from accelopt_lsp.nki.dtypes import DType
-from accelopt_lsp.nki.operands import Buffer, OperandType, row_major_strides
+from accelopt_lsp.nki.operands import Buffer, Dynamic, OperandType, row_major_strides
 
 if TYPE_CHECKING:
     from accelopt_lsp.analysis.scope import Scope
@@ -257,6 +257,8 @@ class View:
         dtype: element type.
         block: index of the block, for storages with block dimensions.
         fault: why an unmasked use would be out of bounds.
+        dynamic: what of its place is known at run time only.
+        index: the tile that this is read from.
     """
 
     storage: Storage
@@ -266,6 +268,8 @@ class View:
     dtype: DType
     block: tuple[Linear, ...] = ()
     fault: Fault | None = None
+    dynamic: Dynamic | None = None
+    index: View | None = None
 
     @classmethod
     def whole(cls, storage: Storage, block: tuple[Linear, ...] = ()) -> View:
@@ -290,15 +294,20 @@ class View:
         start = 0
         if self.on_chip:
             layout = (0, *layout[1:])
-            start = max(0, bounds(self.offset)[0] // max(self.storage.row, 1))
-        return OperandType(self.shape, self.dtype, self.buffer, layout, start)
+            row = self.storage.row * self.storage.dtype.nbytes // self.dtype.nbytes
+            start = max(0, bounds(self.offset)[0] // max(row, 1))
+        return OperandType(self.shape, self.dtype, self.buffer, layout, start, self.dynamic)
 
     def narrowed(self, axis: int, low: int, high: int) -> View:
         """Positions ``low`` to ``high`` of one axis."""
         shape = (*self.shape[:axis], high - low, *self.shape[axis + 1 :])
         fault = self.fault.narrowed(axis, low) if self.fault is not None else None
         offset = add(self.offset, self.strides[axis] * low)
-        return evolve(self, shape=shape, offset=offset, fault=fault)
+        dynamic, index = self.dynamic, self.index
+        if index is not None and axis == 0 and index.shape[0] == self.shape[0] > 1:
+            index = index.narrowed(0, low, high)
+            dynamic = Dynamic(self.dynamic.kind, index.operand()) if self.dynamic else None
+        return evolve(self, shape=shape, offset=offset, fault=fault, dynamic=dynamic, index=index)
 
     def describe(self) -> str:
         return f"{self.dtype.short}[{','.join(map(str, self.shape))}] in {self.buffer.upper()}"

@@ -271,11 +271,7 @@ def _step(issue: Issue, lowered: Lowered, extra: Mapping[str, Any]) -> Step:
     )
 
 
-_MOVERS = frozenset(
-    "nc_transpose tensor_copy dma_copy dma_transpose sendrecv nonzero_with_count".split()
-)
-"""Instructions that may meet what was never written: kernels drop what comes of it (positions of
-cores of GpSimd that have nothing to do, among others)."""
+_MOVERS = frozenset("nc_transpose tensor_copy dma_copy dma_transpose sendrecv".split())
 
 
 def _moves(issue: Issue, lowered: Lowered) -> bool:

@@ -240,7 +240,12 @@ def advanced(tensor: Tensor, parts: tuple[Any, ...], static: Any) -> Tensor:
             "tile use nisa.tensor_copy_dynamic_src with one index, or nl.gather_flattened",
             "R011",
         )
-    grid = Affine(tile.shape, (0,) * tile.ndim, 0) + shift
+    rank = max(p.ndim for p in (tile, shift, *parts) if isinstance(p, Tensor | Affine))
+    own = tile.shape
+    if not single and len(own) < rank:
+        # The partitions of the index are those of the view: its first axis.
+        own = (tile.shape[0], *(1,) * (rank - 1))
+    grid = Affine(own, (0,) * len(own), 0) + shift
     # Bounds of what is added to the index are checked together with it.
     base = grid - grid.offset
     wide = Tensor(
@@ -255,7 +260,7 @@ def advanced(tensor: Tensor, parts: tuple[Any, ...], static: Any) -> Tensor:
         if not view.fault.describe():
             view.fault = None
     view.offset += grid.offset * tensor.strides[dim]
-    form = () if single else (1,) * (view.ndim - tile.ndim) + tile.shape
+    form = () if single else (1,) * (view.ndim - len(own)) + own
     index = Index(
         DynamicKind.SCALAR if single else DynamicKind.VECTOR,
         tile,
