@@ -362,7 +362,9 @@ class Session:
         last = len(plan.steps) - 1
         for number, step in enumerate(plan.steps):
             adds = accumulates and number == last
-            masked = where if step.into_result else None
+            masked = None
+            if where is not None and (step.into_result or _writes_destination(step)):
+                masked = where
             self._issue(plan, number, step, slots, None, line, accumulates, adds, masked)
 
     def _issue(
@@ -475,6 +477,11 @@ class Session:
         """``tensor.astype(dtype)``: ``nl.copy``."""
         entry = entry_of("nl.copy", self.dialect)
         return self.call(entry, (tensor,), {"dtype": dtype}, sys._getframe(2))
+
+
+def _writes_destination(step: Step) -> bool:
+    """Whether an instruction writes the tensor that the call names as its destination."""
+    return any(step.slots[at] == "dst" for _, at in step.writes)
 
 
 def _keyed(value: Any) -> Any:
