@@ -242,3 +242,31 @@ def test_rows_that_were_never_written_are_found_by_a_gather(run_text: Runner) ->
     text = CURRENT.replace("{shape}", "(4, 8)").replace("{body}", indent(dedent(body), "    "))
     with pytest.raises(KernelRejected, match="never written"):
         run_text(text, ODD, column(np.arange(1, 17, dtype=np.int32)))
+
+
+MASKED = """import neuronxcc.nki as nki
+import neuronxcc.nki.language as nl
+
+
+@nki.jit
+def kernel(x):
+    out = nl.ndarray((64, 64), dtype=x.dtype, buffer=nl.shared_hbm)
+    nl.store(out, nl.zeros((64, 64), dtype=x.dtype))
+    i, j = nl.mgrid[0:64, 0:64]
+    tile = nl.load(x)
+    held = nl.ndarray((nl.par_dim(64), 64), dtype=nl.float32, buffer=nl.{memory})
+    held[...] = nl.copy(tile)
+    nl.store(out[i, j], value={value}, mask=(i >= j))
+    return out
+"""
+
+
+@pytest.mark.parametrize("memory", ["sbuf", "psum"])
+@pytest.mark.parametrize("value", ["held", "2.0", "held * 2.0"])
+def test_stores_under_a_mask_over_both_axes(memory: str, value: str, run_text: Runner) -> None:
+    """Stores of numbers and out of PSUM go through another tile, which is written in full."""
+    x = numbers(64, 64)
+    text = MASKED.replace("{memory}", memory).replace("{value}", value)
+    wanted = {"held": x, "2.0": np.full_like(x, 2), "held * 2.0": x * 2}[value]
+    found = run_text(text, x).outputs[0].reshape(64, 64)
+    assert np.array_equal(found, np.tril(wanted))
