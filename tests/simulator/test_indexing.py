@@ -13,10 +13,10 @@ from accelopt_lsp.nki.dtypes import FLOAT32
 from accelopt_lsp.nki.operands import Buffer, row_major_strides
 from accelopt_lsp.profiler.simulator.errors import KernelRejected
 from accelopt_lsp.profiler.simulator.indexing import Affine, MeshGrid, arange, loop_range
+from accelopt_lsp.profiler.simulator.layouts import reshape
 from accelopt_lsp.profiler.simulator.masks import Mask, holds
 from accelopt_lsp.profiler.simulator.memory import FULL, Memory
 from accelopt_lsp.profiler.simulator.tensors import Tensor
-from accelopt_lsp.profiler.simulator.views import reshape
 
 sizes = st.integers(1, 6)
 

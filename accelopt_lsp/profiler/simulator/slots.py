@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from accelopt_lsp.nki.lowering import RESULT
 from accelopt_lsp.nki.operands import Buffer, OperandType
+from accelopt_lsp.profiler.simulator.layouts import reshape
 from accelopt_lsp.profiler.simulator.plans import Plan
 from accelopt_lsp.profiler.simulator.source import Site
 from accelopt_lsp.profiler.simulator.tensors import Tensor
-from accelopt_lsp.profiler.simulator.views import reshape
 
 if TYPE_CHECKING:
     from accelopt_lsp.profiler.simulator.session import Session

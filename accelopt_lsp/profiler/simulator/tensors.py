@@ -15,6 +15,7 @@ from accelopt_lsp.profiler.simulator import state as sessions
 from accelopt_lsp.profiler.simulator.elements import ELEMENTS, Array, ElementType
 from accelopt_lsp.profiler.simulator.errors import KernelRejected
 from accelopt_lsp.profiler.simulator.memory import Memory
+from accelopt_lsp.profiler.simulator.overloads import Operators
 from accelopt_lsp.profiler.simulator.trace import Region
 
 _TYPES: dict[tuple[Any, ...], OperandType] = {}
@@ -50,7 +51,7 @@ def _normalised(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, 
     return tuple(0 if n == 1 else s for n, s in zip(shape, strides, strict=True))
 
 
-class Tensor:
+class Tensor(Operators):
     """A view of one allocation.
 
     Attributes:
@@ -272,37 +273,37 @@ class Tensor:
 
     def reshape(self, *shape: Any) -> Tensor:
         self.settle()
-        return views.reshape(self, views.sizes_of(shape))
+        return layouts.reshape(self, layouts.sizes_of(shape))
 
     def broadcast_to(self, *shape: Any) -> Any:
-        return sessions.active().broadcast(self, views.sizes_of(shape))
+        return sessions.active().broadcast(self, layouts.sizes_of(shape))
 
     def broadcast(self, dim: int, size: int) -> Tensor:
         self.settle()
-        return views.broadcast(self, dim, size)
+        return layouts.broadcast(self, dim, size)
 
     def permute(self, *dims: Any) -> Tensor:
         self.settle()
-        return views.permute(self, views.sizes_of(dims))
+        return layouts.permute(self, layouts.sizes_of(dims))
 
     def expand_dim(self, dim: int) -> Tensor:
         self.settle()
-        return views.expand_dim(self, dim)
+        return layouts.expand_dim(self, dim)
 
     def expand_dims(self, axis: int) -> Tensor:
         return self.expand_dim(axis)
 
     def squeeze_dim(self, dim: int) -> Tensor:
         self.settle()
-        return views.squeeze_dim(self, dim)
+        return layouts.squeeze_dim(self, dim)
 
     def reshape_dim(self, dim: int, shape: Any) -> Tensor:
         self.settle()
-        return views.reshape_dim(self, dim, tuple(shape))
+        return layouts.reshape_dim(self, dim, tuple(shape))
 
     def flatten_dims(self, start_dim: int, end_dim: int) -> Tensor:
         self.settle()
-        return views.flatten_dims(self, start_dim, end_dim)
+        return layouts.flatten_dims(self, start_dim, end_dim)
 
     def slice(self, dim: int, start: int, end: int, step: int = 1) -> Tensor:
         self.settle()
@@ -322,13 +323,13 @@ class Tensor:
 
     def view(self, dtype: Any) -> Tensor:
         self.settle()
-        return views.reinterpret(self, dtype)
+        return layouts.reinterpret(self, dtype)
 
     reinterpret_cast = view
 
     def rearrange(self, src_pattern: Any, dst_pattern: Any, fixed_sizes: Any = None) -> Tensor:
         self.settle()
-        return views.rearrange(self, src_pattern, dst_pattern, fixed_sizes or {})
+        return layouts.rearrange(self, src_pattern, dst_pattern, fixed_sizes or {})
 
     def get_pattern(self) -> list[list[int]]:
         """``[[stride, count], ...]``, as :meth:`ap` takes it."""
@@ -365,138 +366,6 @@ class Tensor:
     def astype(self, dtype: Any) -> Any:
         """Legacy: a copy in another data type."""
         return sessions.active().copy(self, dtype)
-
-    # Operators of tiles: nl.add and its siblings.
-
-    def __add__(self, other: Any) -> Any:
-        return sessions.active().operator("nl.add", self, other)
-
-    def __radd__(self, other: Any) -> Any:
-        return sessions.active().operator("nl.add", other, self)
-
-    def __sub__(self, other: Any) -> Any:
-        return sessions.active().operator("nl.subtract", self, other)
-
-    def __rsub__(self, other: Any) -> Any:
-        return sessions.active().operator("nl.subtract", other, self)
-
-    def __mul__(self, other: Any) -> Any:
-        return sessions.active().operator("nl.multiply", self, other)
-
-    def __rmul__(self, other: Any) -> Any:
-        return sessions.active().operator("nl.multiply", other, self)
-
-    def __truediv__(self, other: Any) -> Any:
-        return sessions.active().operator("nl.divide", self, other)
-
-    def __rtruediv__(self, other: Any) -> Any:
-        return sessions.active().operator("nl.divide", other, self)
-
-    def __pow__(self, other: Any) -> Any:
-        return sessions.active().operator("nl.power", self, other)
-
-    def __rpow__(self, other: Any) -> Any:
-        return sessions.active().operator("nl.power", other, self)
-
-    def __mod__(self, other: Any) -> Any:
-        return sessions.active().operator("nl.mod", self, other)
-
-    def __rmod__(self, other: Any) -> Any:
-        return sessions.active().operator("nl.mod", other, self)
-
-    def __and__(self, other: Any) -> Any:
-        return sessions.active().operator("nl.bitwise_and", self, other)
-
-    def __rand__(self, other: Any) -> Any:
-        return sessions.active().operator("nl.bitwise_and", other, self)
-
-    def __or__(self, other: Any) -> Any:
-        return sessions.active().operator("nl.bitwise_or", self, other)
-
-    def __ror__(self, other: Any) -> Any:
-        return sessions.active().operator("nl.bitwise_or", other, self)
-
-    def __xor__(self, other: Any) -> Any:
-        return sessions.active().operator("nl.bitwise_xor", self, other)
-
-    def __rxor__(self, other: Any) -> Any:
-        return sessions.active().operator("nl.bitwise_xor", other, self)
-
-    def __lshift__(self, other: Any) -> Any:
-        return sessions.active().operator("nl.left_shift", self, other)
-
-    def __rlshift__(self, other: Any) -> Any:
-        return sessions.active().operator("nl.left_shift", other, self)
-
-    def __rshift__(self, other: Any) -> Any:
-        return sessions.active().operator("nl.right_shift", self, other)
-
-    def __rrshift__(self, other: Any) -> Any:
-        return sessions.active().operator("nl.right_shift", other, self)
-
-    def __invert__(self) -> Any:
-        return sessions.active().operator("nl.invert", self)
-
-    def __neg__(self) -> Any:
-        return sessions.active().operator("nl.negative", self)
-
-    def __abs__(self) -> Any:
-        return sessions.active().operator("nl.abs", self)
-
-    def __eq__(self, other: object) -> Any:
-        if other is None or isinstance(other, str):
-            return False
-        return sessions.active().operator("nl.equal", self, other)
-
-    def __ne__(self, other: object) -> Any:
-        if other is None or isinstance(other, str):
-            return True
-        return sessions.active().operator("nl.not_equal", self, other)
-
-    def __lt__(self, other: Any) -> Any:
-        return sessions.active().operator("nl.less", self, other)
-
-    def __le__(self, other: Any) -> Any:
-        return sessions.active().operator("nl.less_equal", self, other)
-
-    def __gt__(self, other: Any) -> Any:
-        return sessions.active().operator("nl.greater", self, other)
-
-    def __ge__(self, other: Any) -> Any:
-        return sessions.active().operator("nl.greater_equal", self, other)
-
-    def __iadd__(self, other: Any) -> Any:
-        return sessions.active().augment("nl.add", self, other)
-
-    def __isub__(self, other: Any) -> Any:
-        return sessions.active().augment("nl.subtract", self, other)
-
-    def __imul__(self, other: Any) -> Any:
-        return sessions.active().augment("nl.multiply", self, other)
-
-    def __itruediv__(self, other: Any) -> Any:
-        return sessions.active().augment("nl.divide", self, other)
-
-    def __ipow__(self, other: Any) -> Any:
-        return sessions.active().augment("nl.power", self, other)
-
-    def __imod__(self, other: Any) -> Any:
-        return sessions.active().augment("nl.mod", self, other)
-
-    def __iand__(self, other: Any) -> Any:
-        return sessions.active().augment("nl.bitwise_and", self, other)
-
-    def __ior__(self, other: Any) -> Any:
-        return sessions.active().augment("nl.bitwise_or", self, other)
-
-    def __ixor__(self, other: Any) -> Any:
-        return sessions.active().augment("nl.bitwise_xor", self, other)
-
-    def __ilshift__(self, other: Any) -> Any:
-        return sessions.active().augment("nl.left_shift", self, other)
-
-    def __irshift__(self, other: Any) -> Any:
-        return sessions.active().augment("nl.right_shift", self, other)
 
 
 class BlockTensor:
@@ -595,4 +464,4 @@ class BlockTensor:
         sessions.active().assign(found, rest or Ellipsis, value)
 
 
-from accelopt_lsp.profiler.simulator import run_time, views  # noqa: E402 - made of tensors
+from accelopt_lsp.profiler.simulator import layouts, run_time, views  # noqa: E402 - made of tensors
