@@ -315,3 +315,66 @@ def test_bytes_written_as_one_type_are_unwritten_as_another() -> None:
     memory = tensor.settle()
     missing = memory.poisoned(tensor.array(), tensor)
     assert missing is not None and missing.tolist() == [[False, True, True, True]] * 2
+
+
+# What views must leave alone.
+
+ON_CHIP: dict[str, Callable[[Tensor], Any]] = {
+    "permute": lambda t: t.permute((1, 0, 2)),
+    "broadcast": lambda t: t[0:1].broadcast(0, 4),
+    "expand_dim": lambda t: t.expand_dim(0),
+    "squeeze_dim": lambda t: t[0:1].squeeze_dim(0),
+    "reshape_dim": lambda t: t.reshape_dim(0, (2, -1)),
+    "flatten_dims": lambda t: t.flatten_dims(0, 1),
+    "reshape": lambda t: t.reshape((2, 4, 6)),
+    "rearrange": lambda t: t.rearrange(("p", "a", "b"), ("a", "p", "b")),
+    "rearrange in parts": lambda t: t.rearrange((("p", "q"), "a", "b"), ("p", "q", "a", "b")),
+    "stride": lambda t: t[0:4:2],
+    "ap": lambda t: t.ap([[24, 2], [1, 6]]),
+    "outside": lambda t: t.ap([[12, 4], [1, 12]], offset=1),
+    "negative step": lambda t: t[:, 2:0:-1],
+    "empty": lambda t: t[:, 1:1],
+    "too many": lambda t: t[0, 0, 0, 0],
+    "end": lambda t: t.slice(1, 0, 4),
+    "index": lambda t: t.select(1, 3),
+    "merge": lambda t: t.permute((0, 2, 1)).flatten_dims(1, 2),
+}
+
+
+@pytest.mark.parametrize("name", ON_CHIP)
+def test_partitions_and_bounds_are_kept(name: str) -> None:
+    tensor, _ = numbered((4, 3, 4), Buffer.SBUF)
+    with pytest.raises(KernelRejected) as error:
+        ON_CHIP[name](tensor)
+    assert error.value.code in ("R014", "R028", "R080", "R081", "R082", None)
+
+
+def test_a_partition_dimension_may_be_named_whole() -> None:
+    tensor, values = numbered((4, 6), Buffer.SBUF)
+    assert np.array_equal(tensor.reshape_dim(0, (4,)).array(), values)
+    assert np.array_equal(tensor.rearrange(("p", "f"), ("p", "f")).array(), values)
+
+
+INDEXED: dict[str, Callable[[Tensor], Any]] = {
+    "permute": lambda t: t.permute((1, 0, 2)),
+    "expand_dim": lambda t: t.expand_dim(0),
+    "reshape_dim": lambda t: t.reshape_dim(0, (2, 2)),
+    "flatten_dims": lambda t: t.flatten_dims(0, 1),
+    "select": lambda t: t.select(0, 1),
+    "index": lambda t: t[1],
+    "slice": lambda t: t[1:3],
+    "again": lambda t: t.vector_select(0, numbered((4, 1), Buffer.SBUF)[0]),
+    "view": lambda t: t.view("int16"),
+}
+
+
+@pytest.mark.parametrize("name", INDEXED)
+def test_rows_that_are_indexed_stay_first(name: str) -> None:
+    table, _ = numbered((4, 4, 4), Buffer.HBM)
+    offsets, _ = numbered((4, 1), Buffer.SBUF)
+    rows = table.vector_select(0, offsets)
+    assert rows.is_indirect() and rows.shape == (4, 4, 4) and not table.is_indirect()
+    with pytest.raises(KernelRejected):
+        INDEXED[name](rows)
+    for view in (rows[:, 1:3], rows[:, :, 0], rows.permute((0, 2, 1)), rows.flatten_dims(1, 2)):
+        assert view.is_indirect() and view.shape[0] == 4
