@@ -25,6 +25,8 @@ def modules() -> dict[str, dict[str, Any]]:
     """Module name to its public names; submodules become attributes of their parents."""
     language = language_names(Dialect.CURRENT) | loop_functions()
     language.update(NKIObject=NKIObject, NkiTensor=Tensor, MemoryRegion=MemoryRegion)
+    # No page documents it; kernels of nki-library unroll loops by it.
+    language["range"] = language["affine_range"]
     isa = isa_names(Dialect.CURRENT) | sequencer_functions()
     isa["NkiValidationError"] = KernelRejected
     data_types = {name: value for name, value in language.items() if is_data_type(value)}

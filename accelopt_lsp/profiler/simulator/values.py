@@ -66,6 +66,10 @@ def _write_parts(
 ) -> None:
     """Write results of which parts leave their destination as it is."""
     for role, at in step.writes:
+        memory = tensors[at].memory
+        if role == "dst_scale" and memory is not None:
+            # Between the scales of two quadrants nothing ever stands; kernels move whole tiles.
+            memory.masked = memory.quiet = True
         write(tensors[at], values[role], step.exact, _part(values, role, tensors[at], where), False)
 
 
