@@ -257,3 +257,28 @@ def test_infinities_and_nans_are_quantized(run_text: Runner) -> None:
     assert np.isnan(elements[9, 2])
     assert np.count_nonzero(np.isnan(elements)) == 1
     assert set(elements[16:].ravel()) == {2.0**14}
+
+
+def test_whole_tiles_of_scales_are_moved(run_text: Runner) -> None:
+    """Nothing stands between the scales of two quadrants, and kernels copy the tile as it is."""
+    source = """
+import nki
+import nki.isa as nisa
+import nki.language as nl
+
+
+@nki.jit
+def kernel(x):
+    tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=x)
+    packed = nl.ndarray((128, 2), dtype=nl.float8_e4m3fn_x4, buffer=nl.sbuf)
+    scale = nl.ndarray((128, 2), dtype=nl.uint8, buffer=nl.sbuf)
+    nisa.quantize_mx(dst=packed, src=tile, dst_scale=scale)
+    out = nl.ndarray(scale.shape, dtype=scale.dtype, buffer=nl.shared_hbm)
+    nisa.dma_copy(dst=out, src=scale)
+    return out
+"""
+    x = np.ones((128, 8), dtype=ml_dtypes.bfloat16)
+    found = run_text(source, x, target="trn3").as_returned()
+    rows = [32 * q + g for q in range(4) for g in range(4)]
+    assert (found[rows] == 127 - (8 - 1)).all()
