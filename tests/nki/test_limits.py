@@ -254,7 +254,7 @@ def test_load_reduce_needs_its_value():
         ("nisa.tensor_scalar_reduce", {"reduce_init": 1.0}),
         ("nisa.tensor_scalar_cumulative", {"imm1": 1.0}),
     ):
-        args = (TILE, TILE, "add", 1.0, "add")
+        args: tuple[object, ...] = (TILE, TILE, "add", 1.0, "add")
         if name.endswith("cumulative"):
             args = (TILE, TILE, "add", "add", 1.0)
         assert codes(call(CURRENT, name, *args, reduce_cmd="load_reduce")) == ["R101"]

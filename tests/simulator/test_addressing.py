@@ -26,8 +26,9 @@ from accelopt_lsp.profiler.simulator.replay import Recording, replay
 from accelopt_lsp.profiler.simulator.session import Session
 from accelopt_lsp.profiler.simulator.source import Sources
 from accelopt_lsp.profiler.simulator.tensors import Tensor
-from tests.simulator.address_cases import CASES, LEGACY, ONE, REJECTED, ROWS, X
+from tests.simulator.address_cases import CASES, LEGACY, ONE, ROWS, X
 from tests.simulator.helpers import Runner
+from tests.simulator.rejected_addresses import REJECTED
 
 
 def written(template: str, shape: Any, body: str) -> str:

@@ -189,7 +189,7 @@ def test_quantization(run_text: Runner, format: str, dtype: str, scale: str, sta
         largest = float(np.abs(block).max())
         exponent = -127
         if largest:
-            exponent = math.floor(math.log2(largest)) - (LARGEST[format] - 1)
+            exponent = math.floor(math.log2(largest)) - LARGEST[format]
         expected[start + row_of(group), column] = exponent + 127
         for row in range(8):
             quotients = [v / 2.0**exponent for v in block[row]]
@@ -281,4 +281,4 @@ def kernel(x):
     x = np.ones((128, 8), dtype=ml_dtypes.bfloat16)
     found = run_text(source, x, target="trn3").as_returned()
     rows = [32 * q + g for q in range(4) for g in range(4)]
-    assert (found[rows] == 127 - (8 - 1)).all()
+    assert (found[rows] == 127 - 8).all()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -60,7 +62,7 @@ return store(dst)
 """,
         "data, vals",
     )
-    expected = np.full((32, 8), np.iinfo(dtype).max, dtype=dtype)
+    expected: Any = np.full((32, 8), np.iinfo(dtype).max, dtype=dtype)
     for p in range(32):
         taken: set[int] = set()
         for j in range(8):
@@ -160,7 +162,7 @@ return store(dst)
 
 @pytest.mark.parametrize("dtype", [np.int32, np.float32])
 def test_sequence_bounds_of_the_documented_example(run_text: Runner, dtype: type) -> None:
-    ids = np.array([[0, 1, 1, 2, 2, 2, 0, 3, 3]], dtype=dtype)
+    ids: Any = np.array([[0, 1, 1, 2, 2, 2, 0, 3, 3]], dtype=dtype)
     kernel = text(
         f"""
 dst = nl.ndarray((1, 2, 9), dtype=nl.{np.dtype(dtype).name}, buffer=nl.sbuf)

@@ -107,7 +107,7 @@ def _quantize_mx(inputs: Inputs, attrs: Attributes) -> Results:
     _, exponents = np.frexp(largest)
     # frexp's mantissas are from 0.5 up to 1: its exponent is floor(log2) + 1.
     exponents = np.where(np.isinf(largest), 2 * _BIAS, exponents - 1)
-    exponents = exponents - (_LARGEST_EXPONENT[format] - 1)
+    exponents = exponents - _LARGEST_EXPONENT[format]
     exponents = np.where(largest > 0, exponents, -_BIAS)
     exponents = np.clip(np.where(np.isinf(largest), _BIAS, exponents), -_BIAS, _BIAS)
     scale = np.ldexp(np.float32(1), exponents).astype(np.float32)
