@@ -190,13 +190,6 @@ def install() -> None:
     )
 
 
-def pytest_collection_modifyitems() -> None:
-    """Their orchestrator looks for the result of a compilation that simulation skips."""
-    orchestrator = sys.modules.get("test.utils.test_orchestrator")
-    if orchestrator is not None:
-        orchestrator.Orchestrator._compiled_kernel = None  # type: ignore[attr-defined]
-
-
 MOVED = {"nkilib_src.nkilib.experimental.subkernels": "nkilib_src.nkilib.experimental.collectives"}
 """Packages that a test imports by a name that the library no longer has."""
 
@@ -212,20 +205,6 @@ def pytest_configure() -> None:
     for old, new in MOVED.items():
         if importlib.util.find_spec(new) and not importlib.util.find_spec(old):
             sys.modules[old] = importlib.import_module(new)
-
-
-def pytest_collection_modifyitems() -> None:
-    """Their orchestrator looks for the result of a compilation that simulation skips."""
-    orchestrator = sys.modules.get("test.utils.test_orchestrator")
-    if orchestrator is not None:
-        orchestrator.Orchestrator._compiled_kernel = None  # type: ignore[attr-defined]
-
-
-def pytest_configure() -> None:
-    """Name what their simulation mode forgets to set: there is no compiled kernel."""
-    orchestrator = sys.modules.get("test.utils.test_orchestrator")
-    if orchestrator is not None:
-        orchestrator.Orchestrator._compiled_kernel = None
 
 
 def pytest_collection_modifyitems() -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
+from argparse import Namespace
 from pathlib import Path
 
-from report import Report, Row
+from table import Row
 
 from accelopt_lsp.nki.arguments import KernelArguments
 from accelopt_lsp.profiler.base import Failure, Job, Limits
@@ -16,28 +18,27 @@ from accelopt_lsp.profiler.simulator.signature import kernel_parameters
 SEEDS = (0, 21, 42, 63, 84)
 
 
-def run(checkout: Path, only: tuple[str, ...], seconds: float) -> Report:
-    """One row a kernel; ``passed`` counts seeds."""
-    return asyncio.run(_run(checkout, only, seconds))
+def run(checkout: Path, options: Namespace) -> list[Row]:
+    """One row a kernel."""
+    return asyncio.run(_run(checkout, options))
 
 
-async def _run(checkout: Path, only: tuple[str, ...], seconds: float) -> Report:
+async def _run(checkout: Path, options: Namespace) -> list[Row]:
     root = checkout / "NKIBench"
-    report = Report("NKIBench: verification on seeds " + ", ".join(map(str, SEEDS)))
+    rows = []
     problems = json.loads((root / "summary.json").read_text("utf-8"))
     for name, problem in sorted(problems.items()):
-        if only and name not in only:
+        if options.only not in name:
             continue
         for case in problem["cases"].values():
             for entry in case["impls"]:
                 kernel, reference = root / entry["kernel"], root / entry["task"]
-                source = kernel.read_text("utf-8")
-                row = await _verify(name, kernel, source, reference, seconds)
-                report.rows.append(row)
-    return report
+                rows.append(await _verify(name, kernel, reference, options.seconds))
+    return rows
 
 
-async def _verify(name: str, kernel: Path, source: str, reference: Path, seconds: float) -> Row:
+async def _verify(name: str, kernel: Path, reference: Path, seconds: int) -> Row:
+    source = kernel.read_text("utf-8")
     missing = tuple(p.name for p in kernel_parameters(source, "kernel") if p.required)
     job = Job(
         path=kernel,
@@ -51,10 +52,10 @@ async def _verify(name: str, kernel: Path, source: str, reference: Path, seconds
         seeds=SEEDS,
         limits=Limits(seconds=seconds),
     )
+    start = time.perf_counter()
     outcome = await SimulatorProfiler().profile(job)
+    took = round(time.perf_counter() - start, 1)
     if isinstance(outcome, Failure):
-        return Row(name, failed=len(SEEDS), reasons=(outcome.message[:160],))
-    note = f"largest relative error {outcome.max_relative_error:.1e}"
-    if not outcome.correct:
-        return Row(name, failed=len(SEEDS), reasons=(note,))
-    return Row(name, passed=len(SEEDS), reasons=(note,))
+        return Row(kernel.name, name, "fail", outcome.message, took)
+    why = f"largest relative error {outcome.max_relative_error:.1e} on {len(SEEDS)} seeds"
+    return Row(kernel.name, name, "pass" if outcome.correct else "fail", why, took)

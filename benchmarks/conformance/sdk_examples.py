@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+import time
 import traceback
+from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -12,7 +14,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from report import Report, Row
+from table import Row
 
 from accelopt_lsp.profiler.simulator import hook
 
@@ -194,34 +196,32 @@ CASES: tuple[tuple[str, str, Callable[[Any], None]], ...] = (
 """File, kernel, and what checks it. ``layout-violation.py`` is wrong on purpose."""
 
 
-def run(checkout: Path, only: tuple[str, ...], seconds: float) -> Report:
+def run(checkout: Path, options: Namespace) -> list[Row]:
     """One row a kernel."""
     hook.install()
     root = checkout / "general" / "nki" / "examples"
-    report = Report("Examples of SDK 2.26 against NumPy")
-    for file, kernel, check in CASES:
-        name = f"{file}::{kernel}"
-        if only and not any(part in name for part in only):
-            continue
-        try:
-            check(getattr(_load(root / file), kernel))
-        except Exception as error:
-            line = next(
-                (
-                    f.lineno
-                    for f in traceback.extract_tb(error.__traceback__)[::-1]
-                    if f.filename == str(root / file)
-                ),
-                None,
-            )
-            reason = f"line {line}: {type(error).__name__}: {error}"
-            report.rows.append(Row(name, failed=1, reasons=(reason[:200],)))
-        else:
-            report.rows.append(Row(name, passed=1))
-    return report
+    return [
+        attempt(root / file, kernel, check, file)
+        for file, kernel, check in CASES
+        if options.only in f"{file}::{kernel}"
+    ]
 
 
-def _load(path: Path) -> ModuleType:
+def attempt(path: Path, kernel: str, check: Callable[[Any], None], group: str) -> Row:
+    """One kernel of a file, checked by a function that raises if it is wrong."""
+    start = time.perf_counter()
+    outcome, why = "pass", ""
+    try:
+        check(getattr(load(path), kernel))
+    except Exception as error:
+        frames = traceback.extract_tb(error.__traceback__)[::-1]
+        line = next((f.lineno for f in frames if f.filename == str(path)), None)
+        outcome, why = "fail", f"line {line}: {type(error).__name__}: {error}"
+    return Row(group, kernel, outcome, why, round(time.perf_counter() - start, 1))
+
+
+def load(path: Path) -> ModuleType:
+    """A file of the checkout as a module, its folder importable."""
     if "scipy" not in sys.modules and importlib.util.find_spec("scipy") is None:
         _without_scipy()
     sys.path.insert(0, str(path.parent))
