@@ -54,6 +54,10 @@ class ElementType:
     def __repr__(self) -> str:
         return self.name
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies of any kind are the type itself."""
+        return element_named, (self.name,)
+
     def __hash__(self) -> int:
         return hash(self.element.name)
 
@@ -78,6 +82,13 @@ class ElementType:
 
 
 ELEMENTS = {d: ElementType(d) for d in all_dtypes()}
+
+
+def element_named(name: str) -> ElementType:
+    """The type of that name, as user code sees it."""
+    return ELEMENTS[get_dtype(name)]
+
+
 _BY_NUMPY: dict[np.dtype[Any], DType] = {}
 for _d in all_dtypes():
     if _d.name != "tfloat32":

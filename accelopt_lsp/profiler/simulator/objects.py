@@ -9,9 +9,20 @@ class NKIObject:
     """A class of plain data, whose initializer follows its annotations.
 
     As documented (NKI language guide, Class Support): unless the class defines its own, the
-    initializer takes the annotated names in order, fills the rest with their defaults or None,
-    and calls ``__post_init__``.
+    initializer takes the declared names in order, fills the rest with their defaults or None, and
+    calls ``__post_init__``. ``@dataclass`` above a class changes nothing of that.
     """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        names = dict(vars(cls).get("__annotations__", {}))
+        for name, value in list(vars(cls).items()):
+            if name not in names and _is_data(name, value):
+                names[name] = Any
+        for name, kind in names.items():
+            if not _is_class_variable(kind) and name not in vars(cls):
+                setattr(cls, name, None)
+        cls.__annotations__ = names
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         names = _fields(type(self))
@@ -36,11 +47,22 @@ class NKIObject:
 
 
 def _fields(owner: type) -> list[str]:
-    """Annotated names of a class and its bases, bases first."""
+    """Declared names of a class and its bases, bases first."""
     names: dict[str, None] = {}
     for cls in reversed(owner.__mro__):
         for name, kind in vars(cls).get("__annotations__", {}).items():
-            text = kind if isinstance(kind, str) else ""
-            if get_origin(kind) is not ClassVar and not text.startswith("ClassVar"):
+            if not _is_class_variable(kind):
                 names[name] = None
     return list(names)
+
+
+def _is_class_variable(kind: Any) -> bool:
+    text = kind if isinstance(kind, str) else ""
+    return get_origin(kind) is ClassVar or kind is ClassVar or text.startswith("ClassVar")
+
+
+def _is_data(name: str, value: Any) -> bool:
+    """A class attribute without annotation that holds a default, not a method."""
+    if name.startswith("__") or isinstance(value, list | dict | set):
+        return False
+    return not callable(value) and not hasattr(value, "__get__")
