@@ -250,7 +250,7 @@ def test_infinities_and_nans_are_quantized(run_text: Runner) -> None:
     x[3, 1], x[9, 2] = np.inf, np.nan
     text = QUANTIZE.format(format="float8_e5m2_x4", scale="uint8", start=0)
     data, scales = run_text(text, x, target="trn3").as_returned()
-    assert scales[:4, 0].tolist() == [254, 113, 113, 113]
+    assert scales[:4, 0].tolist() == [254, 112, 112, 112]
     codes = data.view(np.uint8)
     assert codes[3].tolist() == [0, 0x7C, 0, 0]
     elements = codes.view(ml_dtypes.float8_e5m2).astype(np.float32)

@@ -211,7 +211,7 @@ INSTRUCTIONS = (
         "quantize_mx",
         "Divides every 32 values (8 partitions x 4) by a power of two, which is their scale, and "
         "packs the quotients as 8-bit floats.",
-        "X = 2^(floor(log2(max|src|)) - (Emax - 1)); dst = cast(src / X); dst_scale = X",
+        "X = 2^(floor(log2(max|src|)) - Emax); dst = saturate(src / X); dst_scale = X",
         (
             Operand("dst", SBUF_ONLY, written=True),
             Operand("src", SBUF_ONLY),

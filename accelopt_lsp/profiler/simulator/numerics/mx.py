@@ -26,6 +26,7 @@ _ELEMENTS: dict[str, Any] = {
     "float4_e2m1fn_x4": ml_dtypes.float4_e2m1fn,
 }
 _LARGEST_EXPONENT = {"float8_e5m2_x4": 15, "float8_e4m3fn_x4": 8}
+_LARGEST = {"float8_e5m2_x4": 57344.0, "float8_e4m3fn_x4": 448.0}
 _BIAS = 127
 """A scale of bits b is 2^(b - 127); 255 is no number."""
 
@@ -111,7 +112,11 @@ def _quantize_mx(inputs: Inputs, attrs: Attributes) -> Results:
     exponents = np.where(largest > 0, exponents, -_BIAS)
     exponents = np.clip(np.where(np.isinf(largest), _BIAS, exponents), -_BIAS, _BIAS)
     scale = np.ldexp(np.float32(1), exponents).astype(np.float32)
-    packed = pack(groups / scale[:, None, :, None], format)
+    elements = groups / scale[:, None, :, None]
+    most = np.float32(_LARGEST[format])
+    # The largest element may be beyond what the format holds; infinities are kept.
+    elements = np.where(np.isinf(elements), elements, np.clip(elements, -most, most))
+    packed = pack(elements, format)
     rows = rows_of_scales(partitions)
     columns = scale.shape[1]
     shape = attrs["shapes"]["dst_scale"]
