@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from textwrap import dedent, indent
 from typing import Any
 
@@ -9,7 +11,11 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from accelopt_lsp.profiler.simulator import kernels as running
 from accelopt_lsp.profiler.simulator.errors import KernelRejected
+from accelopt_lsp.profiler.simulator.launch import convert_input
+from accelopt_lsp.profiler.simulator.replay import Recording, replay
+from accelopt_lsp.profiler.simulator.session import Session
 from tests.simulator.helpers import Runner
 
 CURRENT = """import nki
@@ -204,15 +210,52 @@ CASES: dict[str, tuple[str, str, str, Any, Any, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_transfers(name: str, run_text: Runner) -> None:
+def case(name: str) -> tuple[str, str, Any, Any, Any]:
+    """Source, target, both inputs and the result of a case."""
     target, template, body, x, index, wanted = CASES[name]
     if wanted is None:
         wanted = np.zeros((128, 128), dtype=np.float32)
         np.add.at(wanted, index[:, 0] % 7, x.astype(np.float32))
         wanted = wanted.astype(x.dtype)
     text = template.replace("{shape}", str(wanted.shape))
-    text = text.replace("{body}", indent(dedent(body), "    "))
+    return text.replace("{body}", indent(dedent(body), "    ")), target, x, index, wanted
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_transfers_are_computed_later_as_directly(name: str, run_text: Runner) -> None:
+    """Traced without values first, then computed twice from what was noted down."""
+    text, target, x, index, wanted = case(name)
+    with recorded() as sessions:
+        outcome = run_text(text, x, index, target=target, full=False)
+    (session,) = sessions
+    assert session.recording
+    notes = Recording.of(session.recording, [*session.inputs, *outcome.tensors])
+    for _ in range(2):
+        values = [convert_input(v).values for v in (x, index)]
+        replay(session, notes, zip(session.inputs, values, strict=True))
+        found = running.outputs_of(outcome)[0].reshape(wanted.shape)
+        assert np.array_equal(found.astype(np.float32), wanted.astype(np.float32))
+
+
+@contextmanager
+def recorded() -> Iterator[list[Session]]:
+    """Sessions that are made meanwhile note their instructions down."""
+    made: list[Session] = []
+    begin = running.execute
+
+    def execute(kernel: Any, args: Any, kwargs: Any, session: Session, *rest: Any) -> Any:
+        session.recording = []
+        made.append(session)
+        return begin(kernel, args, kwargs, session, *rest)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(running, "execute", execute)
+        yield made
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_transfers(name: str, run_text: Runner) -> None:
+    text, target, x, index, wanted = case(name)
     outcome = run_text(text, x, index, target=target)
     found = outcome.outputs[0].reshape(wanted.shape)
     assert np.array_equal(found.astype(np.float32), wanted.astype(np.float32))
