@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from accelopt_lsp.nki.targets import Target, get_target
 from accelopt_lsp.nki.workload import Workload
 
 _log = logging.getLogger(__name__)
+_PLATFORM = re.compile(r"""platform_target\s*=\s*["'](\w+)["']""")
 
 
 def analyze(
@@ -67,10 +69,21 @@ def _analyzed(
 def target_for(
     kernel: KernelSource, arguments: KernelArguments, options: AnalysisOptions
 ) -> Target:
-    """The target: caller, directive, setting, then trn1 for legacy and trn2 for current."""
+    """The target: caller, directive, decorator, setting, then trn1 for legacy, trn2 for current."""
     fallback = "trn1" if kernel.dialect is Dialect.LEGACY else "trn2"
-    name = options.target or arguments.target or options.default_target or fallback
-    return get_target(name)
+    name = options.target or arguments.target or _declared(kernel) or options.default_target
+    return get_target(name or fallback)
+
+
+def _declared(kernel: KernelSource) -> str | None:
+    """``platform_target`` of the decorator, if it names a generation."""
+    found = _PLATFORM.search(kernel.decorator)
+    if found is None:
+        return None
+    try:
+        return get_target(found.group(1)).name
+    except ValueError:
+        return None
 
 
 def analyze_kernel(

@@ -71,12 +71,13 @@ def _line(machine: Machine, line: int, records: list[Record]) -> LineWork:
 
 
 def loaded_view(record: Record) -> View | None:
-    """The HBM tensor that a call loads, or None if it is no load."""
+    """The HBM tensor that a call loads; None if it is no load, or nobody knows of which part."""
     for issue in record.lowered.issues:
         dma = issue.work.dma
         if dma is not None and dma.route in (Route.LOAD, Route.HBM_COPY):
             slot = dict(issue.operands).get("src", "")
-            return record.views.get(slot)
+            view = record.views.get(slot)
+            return None if view is not None and view.dynamic is not None else view
     return None
 
 
