@@ -1,4 +1,4 @@
-# expect: rejected line=13 code=R099 parts of other
+# expect: rejected line=14 code=R099 parts of tile
 import neuronxcc.nki as nki
 import neuronxcc.nki.isa as nisa
 import neuronxcc.nki.language as nl
