@@ -309,6 +309,24 @@ class Memory:
         size = element.nbytes
         self.written[: self.written.size // size * size].reshape(-1, size)[positions] = True
 
+    def forget(self, tensor: Tensor, lanes: Array) -> None:
+        """Partitions of a region hold nothing any more."""
+        if self.initial is not None:
+            return
+        if self.written is None:
+            if self.raw or self.itemsize < 4:
+                self.written, self.special = np.ones(self.rows * self.row, dtype=bool), True
+                if self.raw:
+                    self.written = np.ones(self.written.size * self.element.nbytes, dtype=bool)
+            else:
+                kind = np.uint32 if self.carrier == np.float32 else np.int32
+                poison = POISON_BITS if kind is np.uint32 else INTEGER_POISON
+                self.view(tensor).view(kind)[lanes] = poison
+        marks = self._marks(tensor)
+        if marks is not None:
+            marks[lanes] = False
+        self.state = PARTIAL
+
     def _poisoned(self, values: Array) -> Array | None:
         if self.carrier == np.float32:
             return np.equal(values.view(np.uint32), POISON_BITS)

@@ -113,6 +113,7 @@ class Step:
             may pass through.
         accumulators: engine whose accumulators or random numbers it uses, and its lanes; None
             for most.
+        by_lane: each partition of its results depends on the same one of its operands only.
         partial: it says which positions it writes, and leaves others as they are.
     """
 
@@ -127,6 +128,7 @@ class Step:
     is_matmul: bool
     dynamic: bool = False
     moves: bool = False
+    by_lane: bool = False
     accumulators: tuple[str, slice] | None = None
     partial: bool = False
 
@@ -265,6 +267,7 @@ def _step(issue: Issue, lowered: Lowered, extra: Mapping[str, Any]) -> Step:
         into_result=into_result,
         is_matmul=issue.op in ("nc_matmul", "nc_matmul_mx"),
         moves=_moves(issue, lowered),
+        by_lane=issue.op in _BY_LANE and _same_lanes(issue, lowered),
         dynamic=any(lowered.types[slot].dynamic is not None for _, slot in issue.operands),
         accumulators=_accumulators(issue, lowered),
         partial=issue.op in PARTIAL,
@@ -272,6 +275,20 @@ def _step(issue: Issue, lowered: Lowered, extra: Mapping[str, Any]) -> Step:
 
 
 _MOVERS = frozenset("nc_transpose tensor_copy dma_copy dma_transpose sendrecv".split())
+
+
+_BY_LANE = frozenset(
+    "activate2 activation activation_reduce bn_aggr bn_stats exponential max8 nc_find_index8 "
+    "reciprocal scalar_tensor_tensor select_reduce tensor_reduce tensor_scalar "
+    "tensor_scalar_reduce tensor_tensor tensor_tensor_scan".split()
+)
+
+
+def _same_lanes(issue: Issue, lowered: Lowered) -> bool:
+    """All operands have as many partitions, at addresses that are known."""
+    if any(lowered.types[slot].dynamic is not None for _, slot in issue.operands):
+        return False
+    return len({lowered.types[slot].partitions for _, slot in issue.operands}) == 1
 
 
 def _moves(issue: Issue, lowered: Lowered) -> bool:

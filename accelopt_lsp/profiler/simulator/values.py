@@ -24,6 +24,7 @@ from accelopt_lsp.profiler.simulator.plans import Step
 from accelopt_lsp.profiler.simulator.tensors import Tensor
 
 if TYPE_CHECKING:
+    from accelopt_lsp.profiler.simulator.memory import Memory
     from accelopt_lsp.profiler.simulator.session import Session
 
 
@@ -57,6 +58,9 @@ def compute(
     if step.partial:
         _write_parts(step, tensors, values, where)
         return
+    if _UNFILLED:
+        _write_lanes(step, tensors, values, where)
+        return
     for role, at in step.writes:
         write(tensors[at], values[role], step.exact, where, accumulates)
 
@@ -71,6 +75,42 @@ def _write_parts(
             # Between the scales of two quadrants nothing ever stands; kernels move whole tiles.
             memory.masked = memory.quiet = True
         write(tensors[at], values[role], step.exact, _part(values, role, tensors[at], where), False)
+
+
+_UNFILLED: list[Array] = []
+"""Partitions of the running instruction's operands that nothing was written to, ``[P]`` each."""
+
+
+def _skips_lanes(memory: Memory, values: Array, tensor: Tensor) -> bool:
+    """Whether whole partitions, and nothing else, of an operand were never written.
+
+    Engines work on all partitions of a tile at no further cost, so that kernels let them compute
+    on some that hold nothing yet. Their results are no values either.
+    """
+    unwritten = memory.poisoned(values, tensor)
+    if unwritten is None:
+        return False
+    rows = unwritten.reshape(unwritten.shape[0], -1)
+    lanes: Array = rows.all(axis=1)
+    if not np.array_equal(rows.any(axis=1), lanes):
+        return False
+    _UNFILLED.append(lanes)
+    return True
+
+
+def _write_lanes(
+    step: Step, tensors: Sequence[Tensor], values: dict[str, Any], where: Array | None
+) -> None:
+    """Write results of an instruction of which some partitions had nothing to work on."""
+    lanes = np.logical_or.reduce(_UNFILLED)
+    _UNFILLED.clear()
+    for role, at in step.writes:
+        tensor = tensors[at]
+        left = ~lanes.reshape(-1, *[1] * (len(tensor.shape) - 1))
+        counts = np.broadcast_to(left if where is None else left & where, tensor.shape)
+        write(tensor, values[role], step.exact, counts, False)
+        assert tensor.memory is not None
+        tensor.memory.forget(tensor, lanes)
 
 
 def _part(values: dict[str, Any], role: str, tensor: Tensor, where: Array | None) -> Array | None:
@@ -228,6 +268,7 @@ def read(session: Session, tensor: Tensor, line: int, step: Step) -> Array:
         memory.allocate()
         memory.state = PARTIAL
     if memory.state == FRESH:
+        _UNFILLED.clear()
         raise KernelRejected(
             f"{step.issue.op} reads {memory.name or 'a tile'} (created on line "
             f"{memory.line}), which was never written",
@@ -245,7 +286,11 @@ def read(session: Session, tensor: Tensor, line: int, step: Step) -> Array:
             unwritten = memory.poisoned(values, tensor)
             if unwritten is None or not part(unwritten, step.attrs).any():
                 return values
+        if step.by_lane and not memory.masked and _skips_lanes(memory, values, tensor):
+            session.notes.setdefault(f"line {line}: {message}")
+            return values
         if not memory.masked and not step.moves:
+            _UNFILLED.clear()
             raise KernelRejected(message, "R099", line)
         if not memory.quiet:
             session.notes.setdefault(f"line {line}: {message}")

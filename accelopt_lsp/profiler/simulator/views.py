@@ -174,7 +174,7 @@ def _basic(tensor: Tensor, parts: tuple[Any, ...]) -> Tensor:
                 new_strides.append(stride)
         elif isinstance(part, DynamicSlice):
             start = _integer(part.start)
-            if not 0 <= start <= start + part.size <= size or part.size < 1:
+            if not 0 <= start <= start + part.size <= size:
                 raise _out_of_bounds(dim, size, f"nl.ds({start}, {part.size})")
             offset += start * stride
             new_shape.append(part.size)
