@@ -38,7 +38,7 @@ async def _run(checkout: Path, options: Namespace) -> list[Row]:
 
 
 async def _verify(name: str, kernel: Path, reference: Path, seconds: int) -> Row:
-    source = kernel.read_text("utf-8")
+    source = await asyncio.to_thread(kernel.read_text, "utf-8")
     missing = tuple(p.name for p in kernel_parameters(source, "kernel") if p.required)
     job = Job(
         path=kernel,

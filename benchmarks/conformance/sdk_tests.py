@@ -29,4 +29,10 @@ def run(checkout: Path, options: Namespace) -> list[Row]:
     arguments = [p.name for p in sorted(folder.glob("test_*.py"))]
     if options.only:
         arguments = [a for a in arguments if options.only in a]
-    return run_tests(folder, arguments, python=options.python, seconds=options.seconds, explained=EXPLAINED)
+    return run_tests(
+        folder,
+        arguments,
+        python=options.python,
+        seconds=options.seconds,
+        explained=EXPLAINED,
+    )

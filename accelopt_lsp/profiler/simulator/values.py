@@ -91,7 +91,7 @@ def _skips_lanes(memory: Memory, values: Array, tensor: Tensor) -> bool:
     if unwritten is None:
         return False
     rows = unwritten.reshape(unwritten.shape[0], -1)
-    lanes: Array = rows.all(axis=1)
+    lanes: Array = np.all(rows, axis=1)
     if not np.array_equal(rows.any(axis=1), lanes):
         return False
     _UNFILLED.append(lanes)
