@@ -1,7 +1,7 @@
 """Runs others' kernels on the simulator and says which of them match their references.
 
     python benchmarks/conformance/__main__.py SUITE CHECKOUT [--only TEXT] [--json FILE]
-        [--seconds N] [--python PYTHON] [--verbose]
+        [--seconds N] [--cases N] [--python PYTHON] [--verbose]
 
 Suites, and the repositories that CHECKOUT is a working copy of:
 
@@ -40,6 +40,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--verbose", action="store_true", help="print passing cases one by one")
     parser.add_argument("--python", default=sys.executable, help="interpreter that runs the cases")
     parser.add_argument("--seconds", type=int, default=120, help="limit of one case")
+    parser.add_argument("--cases", type=int, default=3, help="nki-library: cases a test function")
     options = parser.parse_args(arguments)
     suite = importlib.import_module(options.suite.replace("-", "_"))
     rows = suite.run(options.checkout.resolve(), options)

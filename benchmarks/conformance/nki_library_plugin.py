@@ -22,7 +22,7 @@ import numpy as np
 from accelopt_lsp.nki.dialects import Dialect
 from accelopt_lsp.nki.dtypes import Kind, all_dtypes, get_dtype, numpy_dtype
 from accelopt_lsp.profiler.simulator import hook, kernels
-from accelopt_lsp.profiler.simulator.elements import _BY_NUMPY, as_dtype
+from accelopt_lsp.profiler.simulator.elements import _BY_NUMPY, ELEMENTS, as_dtype
 from accelopt_lsp.profiler.simulator.numerics import mx
 
 GENERATIONS = {"gen2": "trn1", "gen3": "trn2", "gen4": "trn3"}
@@ -153,6 +153,7 @@ def install() -> None:
     hook.install()
     for name, numpy_type in PACKED.items():
         _BY_NUMPY[numpy_type] = get_dtype(name)
+        ELEMENTS[get_dtype(name)].dtype = numpy_type
     nki = importlib.import_module("nki")
     language = importlib.import_module("nki.language")
     isa = importlib.import_module("nki.isa")

@@ -1,11 +1,14 @@
 """pytest plugin: one JSON line a test, for the tables of ``benchmarks/conformance``.
 
 The file is named by ``CONFORMANCE_REPORT``; ``CONFORMANCE_SECONDS`` limits one test's wall time.
+``CONFORMANCE_CASES`` limits the cases of one test function: those with the smallest numbers in
+their names are run, which are the smallest shapes.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import signal
@@ -23,6 +26,24 @@ class TooSlow(BaseException):
 
 def _stop(signum: int, frame: FrameType | None) -> None:
     raise TooSlow(f"longer than {os.environ['CONFORMANCE_SECONDS']} s")
+
+
+def _size(item: Any) -> float:
+    return sum(math.log2(int(n)) for n in re.findall(r"\d+", item.name) if int(n) > 1)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
+    """Keep the smallest cases of each test function."""
+    limit = int(os.environ.get("CONFORMANCE_CASES", "0"))
+    if not limit:
+        return
+    functions: dict[str, list[Any]] = {}
+    for item in items:
+        functions.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    kept = [i for cases in functions.values() for i in sorted(cases, key=_size)[:limit]]
+    config.hook.pytest_deselected(items=[i for i in items if i not in kept])
+    items[:] = kept
 
 
 @pytest.hookimpl(hookwrapper=True)

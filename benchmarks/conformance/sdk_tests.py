@@ -5,8 +5,8 @@ from __future__ import annotations
 from argparse import Namespace
 from pathlib import Path
 
+from pytest_runs import run_tests
 from table import Row
-from test_runs import run_tests
 
 EXPLAINED = {
     "test_nki_isa_activation.py": "compares a result that it asks for in bfloat16 (2^-9 apart) "

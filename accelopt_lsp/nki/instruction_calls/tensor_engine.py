@@ -48,7 +48,10 @@ def _pair(name: str, value: Any) -> tuple[Any, ...]:
 def _nc_transpose(b: Builder) -> None:
     """A transpose; where the legacy call casts as well, a copy into SBUF does that."""
     data = b.tile("data")
-    engine = b.engine(Engine.TENSOR)
+    # The Tensor Engine reads SBUF and writes PSUM; the Vector Engine has both at both ends.
+    onto_sbuf = "dst" in b.types and b.types["dst"].buffer is Buffer.SBUF
+    other = data.buffer is Buffer.PSUM or onto_sbuf
+    engine = b.engine(Engine.VECTOR if other else Engine.TENSOR)
     shape = (data.free, data.partitions)
     if engine is Engine.TENSOR:
         # NeuronCore-v2 writes PSUM in fp32 only; later cores keep the input type.

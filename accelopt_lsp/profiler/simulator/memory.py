@@ -309,8 +309,8 @@ class Memory:
         size = element.nbytes
         self.written[: self.written.size // size * size].reshape(-1, size)[positions] = True
 
-    def forget(self, tensor: Tensor, lanes: Array) -> None:
-        """Partitions of a region hold nothing any more."""
+    def forget(self, tensor: Tensor, positions: Array) -> None:
+        """Elements of a region, where ``positions`` of its shape is true, hold nothing now."""
         if self.initial is not None:
             return
         if self.written is None:
@@ -321,10 +321,10 @@ class Memory:
             else:
                 kind = np.uint32 if self.carrier == np.float32 else np.int32
                 poison = POISON_BITS if kind is np.uint32 else INTEGER_POISON
-                self.view(tensor).view(kind)[lanes] = poison
+                self.view(tensor).view(kind)[positions] = poison
         marks = self._marks(tensor)
         if marks is not None:
-            marks[lanes] = False
+            marks[positions] = False
         self.state = PARTIAL
 
     def _poisoned(self, values: Array) -> Array | None:

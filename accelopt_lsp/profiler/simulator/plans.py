@@ -114,6 +114,7 @@ class Step:
         accumulators: engine whose accumulators or random numbers it uses, and its lanes; None
             for most.
         by_lane: each partition of its results depends on the same one of its operands only.
+        by_element: so does each element, on that at the same place.
         partial: it says which positions it writes, and leaves others as they are.
     """
 
@@ -129,6 +130,7 @@ class Step:
     dynamic: bool = False
     moves: bool = False
     by_lane: bool = False
+    by_element: bool = False
     accumulators: tuple[str, slice] | None = None
     partial: bool = False
 
@@ -267,6 +269,7 @@ def _step(issue: Issue, lowered: Lowered, extra: Mapping[str, Any]) -> Step:
         into_result=into_result,
         is_matmul=issue.op in ("nc_matmul", "nc_matmul_mx"),
         moves=_moves(issue, lowered),
+        by_element=issue.op in _BY_ELEMENT and len(writes) == 1,
         by_lane=issue.op in _BY_LANE and _same_lanes(issue, lowered),
         dynamic=any(lowered.types[slot].dynamic is not None for _, slot in issue.operands),
         accumulators=_accumulators(issue, lowered),
@@ -277,6 +280,10 @@ def _step(issue: Issue, lowered: Lowered, extra: Mapping[str, Any]) -> Step:
 _MOVERS = frozenset("nc_transpose tensor_copy dma_copy dma_transpose sendrecv".split())
 
 
+_BY_ELEMENT = frozenset(
+    "activate2 activation exponential reciprocal scalar_tensor_tensor tensor_scalar "
+    "tensor_tensor".split()
+)
 _BY_LANE = frozenset(
     "activate2 activation activation_reduce bn_aggr bn_stats exponential max8 nc_find_index8 "
     "reciprocal scalar_tensor_tensor select_reduce tensor_reduce tensor_scalar "

@@ -9,6 +9,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+from accelopt_lsp.nki.dialects import Dialect
 from accelopt_lsp.nki.dtypes import DType
 from accelopt_lsp.nki.operands import Buffer, Dynamic, OperandType, row_major_strides
 from accelopt_lsp.profiler.simulator import state as sessions
@@ -249,7 +250,8 @@ class Tensor(Operators):
         return f"{self.element.short}[{sizes}] in {self.buffer.upper()}"
 
     def __bool__(self) -> bool:
-        if self.buffer is Buffer.HBM:
+        allocated = self.memory is not None and sessions.active().dialect is Dialect.CURRENT
+        if self.buffer is Buffer.HBM or allocated:
             # Kernels ask so whether an optional argument was given.
             return True
         raise KernelRejected(

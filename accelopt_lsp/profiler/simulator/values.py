@@ -59,7 +59,7 @@ def compute(
         _write_parts(step, tensors, values, where)
         return
     if _UNFILLED:
-        _write_lanes(step, tensors, values, where)
+        _write_filled(step, tensors, values, where, line)
         return
     for role, at in step.writes:
         write(tensors[at], values[role], step.exact, where, accumulates)
@@ -78,39 +78,49 @@ def _write_parts(
 
 
 _UNFILLED: list[Array] = []
-"""Partitions of the running instruction's operands that nothing was written to, ``[P]`` each."""
+"""Which of the running instruction's operands was never written: ``[P]`` or ``[P, elements]``."""
 
 
-def _skips_lanes(memory: Memory, values: Array, tensor: Tensor) -> bool:
-    """Whether whole partitions, and nothing else, of an operand were never written.
+def _computes_on_nothing(step: Step, memory: Memory, values: Array, tensor: Tensor) -> bool:
+    """Whether what was never written only makes results that are nothing either.
 
     Engines work on all partitions of a tile at no further cost, so that kernels let them compute
-    on some that hold nothing yet. Their results are no values either.
+    on partitions, and on their parts, that hold nothing yet. An instruction that combines
+    elements of a partition may do so with whole partitions only.
     """
     unwritten = memory.poisoned(values, tensor)
     if unwritten is None:
         return False
     rows = unwritten.reshape(unwritten.shape[0], -1)
-    lanes: Array = np.all(rows, axis=1)
-    if not np.array_equal(rows.any(axis=1), lanes):
-        return False
-    _UNFILLED.append(lanes)
-    return True
+    lanes = np.logical_and.reduce(rows, axis=1)
+    if np.array_equal(rows.any(axis=1), lanes):
+        _UNFILLED.append(lanes)
+        return True
+    if step.by_element:
+        _UNFILLED.append(rows)
+    return step.by_element
 
 
-def _write_lanes(
-    step: Step, tensors: Sequence[Tensor], values: dict[str, Any], where: Array | None
+def _write_filled(
+    step: Step, tensors: Sequence[Tensor], values: dict[str, Any], where: Array | None, line: int
 ) -> None:
-    """Write results of an instruction of which some partitions had nothing to work on."""
-    lanes = np.logical_or.reduce(_UNFILLED)
-    _UNFILLED.clear()
+    """Write results of an instruction that had parts of an operand only to work on."""
     for role, at in step.writes:
         tensor = tensors[at]
-        left = ~lanes.reshape(-1, *[1] * (len(tensor.shape) - 1))
-        counts = np.broadcast_to(left if where is None else left & where, tensor.shape)
+        nothing = np.zeros((tensor.shape[0], prod(tensor.shape[1:])), dtype=bool)
+        for unwritten in _UNFILLED:
+            if unwritten.ndim == 2 and unwritten.shape != nothing.shape:
+                _UNFILLED.clear()
+                raise KernelRejected(
+                    f"{step.issue.op} reads parts of a tile that were never written", "R099", line
+                )
+            nothing |= unwritten if unwritten.ndim == 2 else unwritten[:, None]
+        nothing = nothing.reshape(tensor.shape)
+        counts = ~nothing if where is None else ~nothing & where
         write(tensor, values[role], step.exact, counts, False)
         assert tensor.memory is not None
-        tensor.memory.forget(tensor, lanes)
+        tensor.memory.forget(tensor, nothing)
+    _UNFILLED.clear()
 
 
 def _part(values: dict[str, Any], role: str, tensor: Tensor, where: Array | None) -> Array | None:
@@ -286,7 +296,11 @@ def read(session: Session, tensor: Tensor, line: int, step: Step) -> Array:
             unwritten = memory.poisoned(values, tensor)
             if unwritten is None or not part(unwritten, step.attrs).any():
                 return values
-        if step.by_lane and not memory.masked and _skips_lanes(memory, values, tensor):
+        if (
+            step.by_lane
+            and not memory.masked
+            and _computes_on_nothing(step, memory, values, tensor)
+        ):
             session.notes.setdefault(f"line {line}: {message}")
             return values
         if not memory.masked and not step.moves:

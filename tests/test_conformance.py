@@ -1,0 +1,126 @@
+"""The runs over other people's kernels, on a checkout of our own."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+FOLDER = Path(__file__).parents[1] / "benchmarks" / "conformance"
+UNIT_TEST = """
+import unittest
+
+import numpy as np
+import neuronxcc.nki as nki
+import neuronxcc.nki.language as nl
+
+
+@nki.jit(mode="simulation")
+def double(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    nl.store(out, nl.load(x) * 2.0)
+    return out
+
+
+class TestDouble(unittest.TestCase):
+    def setUp(self):
+        self.x = np.ones((8, 4), np.float32)
+
+    def test_right(self):
+        self.assertTrue(np.array_equal(double(self.x), 2 * self.x))
+
+    def test_wrong(self):
+        self.assertTrue(np.array_equal(double(self.x), self.x), "not doubled")
+
+    @unittest.expectedFailure
+    def test_too_many_partitions(self):
+        double(np.ones((256, 4), np.float32))
+
+    @unittest.skip("not now")
+    def test_skipped(self):
+        pass
+"""
+
+
+@pytest.fixture
+def load(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A module of the runs, imported afresh as the script imports it."""
+    monkeypatch.syspath_prepend(str(FOLDER))
+    names = {p.stem for p in FOLDER.glob("*.py")}
+
+    def one(name: str) -> ModuleType:
+        return importlib.import_module(name)
+
+    yield one
+    for name in names - {"__main__"}:
+        sys.modules.pop(name, None)
+
+
+def test_unit_tests_of_a_checkout(load: Any, tmp_path: Path) -> None:
+    (tmp_path / "nki" / "test").mkdir(parents=True)
+    (tmp_path / "nki" / "test" / "test_nki_double.py").write_text(UNIT_TEST, "utf-8")
+    sdk_tests, table = load("sdk_tests"), load("table")
+    options = load("argparse").Namespace(only="", python=sys.executable, seconds=60)
+    rows = sdk_tests.run(tmp_path, options)
+    outcomes = {r.case.rpartition("::")[2]: r for r in rows}
+    assert {name: r.outcome for name, r in outcomes.items()} == {
+        "test_right": "pass",
+        "test_wrong": "fail",
+        "test_too_many_partitions": "pass",
+        "test_skipped": "skip",
+    }
+    assert "not doubled" in outcomes["test_wrong"].why
+    assert "test_nki_double.py:24" in outcomes["test_wrong"].why
+    out = tmp_path / "rows.json"
+    assert table.report("sdk-tests", rows, out, True) == 1
+    assert json.loads(out.read_text("utf-8"))["counts"] == {"pass": 2, "fail": 1, "skip": 1}
+
+
+def test_only_failures_that_nothing_explains_count(load: Any) -> None:
+    runs, table = load("pytest_runs"), load("table")
+    line = {"id": "a/test_b.py::test_c[1]", "outcome": "failed", "why": "E: no", "seconds": 1.0}
+    assert runs.row(line, {}).outcome == "fail"
+    row = runs.row(line, {"a/test_b.py::test_c": "it asks for the impossible"})
+    assert (row.group, row.case, row.outcome) == ("a/test_b.py", "test_c[1]", "explained")
+    assert "the impossible" in row.why and "E: no" in row.why
+    assert table.report("x", [row], None, False) == 0
+
+
+def test_examples_stop_before_they_launch(load: Any, tmp_path: Path) -> None:
+    examples = load("sdk_examples")
+    file = tmp_path / "runs_itself.py"
+    file.write_text(
+        "import numpy as np\nSCALE = 3\ndef kernel(x):\n    return SCALE * x\n"
+        "result = kernel[2](np.ones(3))\n",
+        "utf-8",
+    )
+    seen: list[float] = []
+    row = examples.attempt(file, "kernel", lambda kernel: seen.append(kernel(2)), "group")
+    assert (row.outcome, seen) == ("pass", [6])
+
+    def disagree(kernel: Any) -> None:
+        examples.close(kernel(np.ones(2)), np.ones(2))
+
+    assert "differs by up to 2" in examples.attempt(file, "kernel", disagree, "group").why
+
+
+def test_a_docstring_that_ends_twice_is_repaired(load: Any, tmp_path: Path) -> None:
+    library = load("nki_library")
+    source = tmp_path / "src"
+    source.mkdir()
+    good = 'def f():\n    """Text.\n    """\n    return 1\n'
+    bad = 'def f():\n    """Text.\n    """\n\n        Text: twice\n    """\n    return 1\n'
+    (source / "good.py").write_text(good, "utf-8")
+    (source / "bad.py").write_text(bad, "utf-8")
+    assert library.repair(tmp_path) == ["src/bad.py"]
+    assert (source / "good.py").read_text("utf-8") == good
+    assert (source / "bad.py").read_text("utf-8") == good
+    assert library.references("from lib.nkilib.core.x_torch import ref\nimport y\n") == {
+        "core.x_torch"
+    }
