@@ -52,14 +52,16 @@ class TestDouble(unittest.TestCase):
 def load(monkeypatch: pytest.MonkeyPatch) -> Any:
     """A module of the runs, imported afresh as the script imports it."""
     monkeypatch.syspath_prepend(str(FOLDER))
-    names = {p.stem for p in FOLDER.glob("*.py")}
+    before = set(sys.modules)
 
     def one(name: str) -> ModuleType:
         return importlib.import_module(name)
 
     yield one
-    for name in names - {"__main__"}:
-        sys.modules.pop(name, None)
+    ours = {p.stem for p in FOLDER.glob("*.py")} | {"scipy", "torch_neuronx", "torch_xla"}
+    for name in set(sys.modules) - before:
+        if name.partition(".")[0] in ours:
+            del sys.modules[name]
 
 
 def test_unit_tests_of_a_checkout(load: Any, tmp_path: Path) -> None:

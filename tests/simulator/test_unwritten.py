@@ -1,0 +1,121 @@
+"""Kernels that compute on memory which holds nothing yet, as far as no result depends on it."""
+
+from __future__ import annotations
+
+import copy
+import importlib.util
+import pickle
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from accelopt_lsp.profiler.simulator.elements import element_named
+from accelopt_lsp.profiler.simulator.errors import KernelRejected
+
+SOURCE = """
+from dataclasses import dataclass
+import nki
+import nki.isa as nisa
+import nki.language as nl
+
+def begin(x, rows, columns):
+    tile = nl.ndarray((64, 8), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile[0:rows, 0:columns], src=x[0:rows, 0:columns])
+    nisa.tensor_scalar(dst=tile, data=tile, op0=nl.add, operand0=1.0)
+    return tile
+
+@nki.jit
+def partitions(x, rows, out_rows):
+    tile = begin(x, rows, 8)
+    out = nl.ndarray((out_rows, 8), dtype=nl.float32, buffer=nl.shared_hbm)
+    nisa.dma_copy(dst=out, src=tile[0:out_rows, :])
+    return out
+
+@nki.jit
+def elements(x, columns, out_columns):
+    tile = begin(x, 64, columns)
+    out = nl.ndarray((64, out_columns), dtype=nl.float32, buffer=nl.shared_hbm)
+    nisa.dma_copy(dst=out, src=tile[:, 0:out_columns])
+    return out
+
+@nki.jit
+def sums(x, columns):
+    tile = begin(x, 64, columns)
+    total = nl.ndarray((64, 1), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.tensor_reduce(dst=total, op=nl.add, data=tile, axis=1)
+    out = nl.ndarray((64, 1), dtype=nl.float32, buffer=nl.shared_hbm)
+    nisa.dma_copy(dst=out, src=total)
+    return out
+
+@nki.jit
+def transposed(x):
+    tile = nl.ndarray((32, 32), dtype=nl.float32, buffer=nl.sbuf)
+    turned = nl.ndarray((32, 32), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=x)
+    nisa.nc_transpose(dst=turned, data=tile)
+    out = nl.ndarray((32, 32), dtype=nl.float32, buffer=nl.shared_hbm)
+    nisa.dma_copy(dst=out, src=turned)
+    return out
+
+@dataclass
+class Section(nl.NKIObject):
+    start: int
+    end: int
+    label = None
+"""
+
+
+@pytest.fixture
+def kernels(stand_ins: None, tmp_path: Path) -> Iterator[dict[str, Any]]:
+    file = tmp_path / "unwritten_kernels.py"
+    file.write_text(SOURCE, "utf-8")
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    assert spec is not None and spec.loader is not None
+    module = sys.modules[file.stem] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    yield vars(module)
+    del sys.modules[file.stem]
+
+
+X = np.arange(512, dtype=np.float32).reshape(64, 8)
+
+
+def test_partitions_that_hold_nothing_may_be_computed_on(kernels: dict[str, Any]) -> None:
+    assert np.array_equal(kernels["partitions"](X, 32, 32), X[:32] + 1)
+
+
+def test_elements_that_hold_nothing_may_be_computed_on(kernels: dict[str, Any]) -> None:
+    assert np.array_equal(kernels["elements"](X, 5, 5), X[:, :5] + 1)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "arguments"),
+    [("partitions", (32, 33)), ("elements", (5, 6)), ("sums", (5,))],
+)
+def test_their_results_are_no_results(
+    kernels: dict[str, Any], kernel: str, arguments: tuple[int, ...]
+) -> None:
+    with pytest.raises(KernelRejected, match="never written") as caught:
+        kernels[kernel](X, *arguments)
+    assert caught.value.code == "R099"
+
+
+def test_a_transpose_into_sbuf_is_the_vector_engines(kernels: dict[str, Any]) -> None:
+    x = np.arange(1024, dtype=np.float32).reshape(32, 32)
+    assert np.array_equal(kernels["transposed"](x), x.T)
+
+
+def test_every_declared_name_of_a_class_has_a_default(kernels: dict[str, Any]) -> None:
+    section = kernels["Section"](start=3, label="first")
+    assert (section.start, section.end, section.label) == (3, None, "first")
+
+
+@pytest.mark.parametrize("name", ["bfloat16", "float8_e4m3", "float8_e5m2_x4", "int32"])
+def test_copies_of_a_type_are_the_type(name: str) -> None:
+    element = element_named(name)
+    assert copy.deepcopy(element) is element
+    assert pickle.loads(pickle.dumps(element)) is element
