@@ -209,9 +209,14 @@ HEAD: tuple[tuple[str, str, Callable[[Any], None]], ...] = (
 
 
 EXPLAINED = {
-    "layout-dynamic-loop.py": "the file as published does not parse: a parenthesis is open"
+    (
+        "layout-dynamic-loop.py",
+        SyntaxError,
+    ): "as published it does not parse: a parenthesis is open",
+    ("layout-loop.py", ImportError): "it is a listing: it imports a decorator of another package "
+    "and uses an index that it does not define",
 }
-"""File whose syntax is broken to what is wrong with it."""
+"""File and what it raises when it is loaded, to what is wrong with it."""
 
 
 def run(checkout: Path, options: Namespace) -> list[Row]:
@@ -230,14 +235,14 @@ def attempt(path: Path, kernel: str, check: Callable[[Any], None], group: str) -
     """One kernel of a file, checked by a function that raises if it is wrong."""
     start = time.perf_counter()
     outcome, why = "pass", ""
-    reason = EXPLAINED.get(path.name)
     try:
         check(getattr(load(path), kernel))
     except Exception as error:
         frames = traceback.extract_tb(error.__traceback__)[::-1]
         line = next((f.lineno for f in frames if f.filename == str(path)), None)
         outcome, why = "fail", f"line {line}: {type(error).__name__}: {error}"
-        if isinstance(error, SyntaxError) and reason is not None:
+        reason = EXPLAINED.get((path.name, type(error)))
+        if reason is not None:
             outcome, why = "explained", reason
     return Row(group, kernel, outcome, why, round(time.perf_counter() - start, 1))
 
