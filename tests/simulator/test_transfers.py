@@ -266,6 +266,8 @@ def test_narrow_integers_that_were_never_written_are_found(run_text: Runner) -> 
     tile = nl.ndarray((4, 8), dtype=nl.int8, buffer=nl.sbuf)
     nisa.memset(dst=tile[:, 0:5], value=0)
     nisa.tensor_scalar(dst=tile, data=tile, op0=nl.add, operand0=1)
+    total = nl.ndarray((4, 1), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.tensor_reduce(dst=total, op=nl.add, data=tile, axis=1)
     """
     text = CURRENT.replace("{shape}", "(4, 8)").replace("{body}", indent(dedent(body), "    "))
     with pytest.raises(KernelRejected, match="reads parts of tile .*never written") as error:
