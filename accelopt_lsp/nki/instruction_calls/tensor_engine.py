@@ -48,10 +48,12 @@ def _pair(name: str, value: Any) -> tuple[Any, ...]:
 def _nc_transpose(b: Builder) -> None:
     """A transpose; where the legacy call casts as well, a copy into SBUF does that."""
     data = b.tile("data")
-    # The Tensor Engine reads SBUF and writes PSUM; the Vector Engine has both at both ends.
+    # The Tensor Engine reads SBUF and writes PSUM; the Vector Engine has both at both ends, but
+    # takes 32 by 32 elements only.
     onto_sbuf = "dst" in b.types and b.types["dst"].buffer is Buffer.SBUF
-    other = data.buffer is Buffer.PSUM or onto_sbuf
-    engine = b.engine(Engine.VECTOR if other else Engine.TENSOR)
+    elsewhere = data.buffer is Buffer.PSUM or onto_sbuf
+    vector = elsewhere and max(data.partitions, data.free) <= 32
+    engine = b.engine(Engine.VECTOR if vector else Engine.TENSOR)
     shape = (data.free, data.partitions)
     if engine is Engine.TENSOR:
         # NeuronCore-v2 writes PSUM in fp32 only; later cores keep the input type.
