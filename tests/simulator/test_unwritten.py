@@ -52,6 +52,25 @@ def sums(x, columns):
     return out
 
 @nki.jit
+def refused(x, rows):
+    tile = nl.ndarray((64, 8), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile[0:rows, :], src=x[0:rows, :])
+    total = nl.ndarray((64, 1), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.activation(
+        dst=tile, op=nl.exp, data=tile, reduce_op=nl.add, reduce_res=total,
+        reduce_cmd=nisa.reduce_cmd.reduce,
+    )
+
+@nki.jit
+def doubled(x):
+    tile = nl.ndarray((64, 8), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=x)
+    nisa.tensor_tensor(dst=tile, data1=tile, data2=tile, op=nl.add)
+    out = nl.ndarray((64, 8), dtype=nl.float32, buffer=nl.shared_hbm)
+    nisa.dma_copy(dst=out, src=tile)
+    return out
+
+@nki.jit
 def transposed(x):
     tile = nl.ndarray((32, 32), dtype=nl.float32, buffer=nl.sbuf)
     turned = nl.ndarray((32, 32), dtype=nl.float32, buffer=nl.sbuf)
@@ -102,6 +121,12 @@ def test_their_results_are_no_results(
     with pytest.raises(KernelRejected, match="never written") as caught:
         kernels[kernel](X, *arguments)
     assert caught.value.code == "R099"
+
+
+def test_an_instruction_refused_half_way_leaves_nothing_behind(kernels: dict[str, Any]) -> None:
+    with pytest.raises(KernelRejected, match="accumulators"):
+        kernels["refused"](X, 32)
+    assert np.array_equal(kernels["doubled"](X), 2 * X)
 
 
 def test_a_transpose_into_sbuf_is_the_vector_engines(kernels: dict[str, Any]) -> None:

@@ -44,6 +44,11 @@ def compute(
         accumulates: add to what the destination holds.
         where: positions that a mask leaves to be written.
     """
+    # An instruction that was refused half-way may have left something behind.
+    if _UNFILLED:
+        _UNFILLED.clear()
+    if REMARKS:
+        REMARKS.clear()
     if step.dynamic:
         _compute_dynamic(session, step, tensors, line, accumulates, where)
         return
@@ -110,7 +115,6 @@ def _write_filled(
         nothing = np.zeros((tensor.shape[0], prod(tensor.shape[1:])), dtype=bool)
         for unwritten in _UNFILLED:
             if unwritten.ndim == 2 and unwritten.shape != nothing.shape:
-                _UNFILLED.clear()
                 raise KernelRejected(
                     f"{step.issue.op} reads parts of a tile that were never written", "R099", line
                 )
@@ -120,7 +124,6 @@ def _write_filled(
         write(tensor, values[role], step.exact, counts, False)
         assert tensor.memory is not None
         tensor.memory.forget(tensor, nothing)
-    _UNFILLED.clear()
 
 
 def _part(values: dict[str, Any], role: str, tensor: Tensor, where: Array | None) -> Array | None:
@@ -278,7 +281,6 @@ def read(session: Session, tensor: Tensor, line: int, step: Step) -> Array:
         memory.allocate()
         memory.state = PARTIAL
     if memory.state == FRESH:
-        _UNFILLED.clear()
         raise KernelRejected(
             f"{step.issue.op} reads {memory.name or 'a tile'} (created on line "
             f"{memory.line}), which was never written",
@@ -304,7 +306,6 @@ def read(session: Session, tensor: Tensor, line: int, step: Step) -> Array:
             session.notes.setdefault(f"line {line}: {message}")
             return values
         if not memory.masked and not step.moves:
-            _UNFILLED.clear()
             raise KernelRejected(message, "R099", line)
         if not memory.quiet:
             session.notes.setdefault(f"line {line}: {message}")
