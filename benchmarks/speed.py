@@ -5,9 +5,8 @@
 CHECKOUT is a working copy of github.com/zhang677/AccelOpt, whose NKIBench has a kernel and a
 NumPy reference a problem. Every kernel gets a process of its own, in which three things are
 timed after each other: tracing (shapes only), verification (tracing and computing the values of
-one seed), and the reference. Figures
-that compare, such as the ratio of the last two, come from one process and are the ones to trust
-on a shared machine; of repeats, the fastest counts.
+one seed), and the reference. Figures that compare, such as the ratio of the last two, come from one
+process and are the ones to trust on a shared machine; of repeats, the fastest counts.
 
 ``memory`` is what the process holds at its peak during verification, less what it held
 before there were tensors, divided by the size of the kernel's inputs and outputs.

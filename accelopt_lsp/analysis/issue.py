@@ -15,8 +15,6 @@ from attrs import evolve
 from accelopt_lsp.analysis.affine import Affine, bounds
 from accelopt_lsp.analysis.machine import Machine, Record
 from accelopt_lsp.analysis.masks import (
-    FULL_WIDTH,
-    OWN_AXES,
     Cut,
     cut_view,
     cuts_of,
@@ -51,6 +49,7 @@ from accelopt_lsp.nki.lowering import (
     lower,
     retarget,
 )
+from accelopt_lsp.nki.masking import FULL_WIDTH, OWN_AXES
 from accelopt_lsp.nki.operands import Buffer, Condition, Engine, OperandType, Pattern
 
 SOME_NUMBER = 1.5

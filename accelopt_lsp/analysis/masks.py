@@ -8,6 +8,7 @@ from typing import Any
 from accelopt_lsp.analysis import affine
 from accelopt_lsp.analysis.affine import Affine, Linear, add, bounds
 from accelopt_lsp.analysis.values import IndexArray, Mask, View
+from accelopt_lsp.nki.masking import PARTITIONS_ONLY
 from accelopt_lsp.nki.operands import Condition, Pattern
 
 Bounds = dict[int, tuple[int, int, int]]
@@ -68,27 +69,6 @@ def _valid(term: IndexArray, axis: int) -> tuple[int, int]:
     return 0, min(size, base // -step + 1)
 
 
-FULL_WIDTH = frozenset({"nisa.nc_matmul", "nl.matmul"})
-"""Products run at full width whatever their mask."""
-_VECTORS = frozenset(
-    {
-        "bias",
-        "bound0",
-        "bound1",
-        "dst_idx",
-        "initial",
-        "on_false",
-        "operand0",
-        "prob",
-        "reduce_res",
-        "scale",
-        "vals",
-    }
-)
-"""Operands whose free axes are their own: a mask cuts only their partitions."""
-OWN_AXES = frozenset({"nisa.max8", "nisa.nc_find_index8"})
-"""Calls whose result has free axes of its own."""
-
 Cut = tuple[int, int, int]
 """Axis of a tensor, first valid position, end of the valid ones."""
 
@@ -131,6 +111,6 @@ def trimmed(views: Mapping[str, View], rank: int, found: Bounds) -> dict[str, Vi
     """Tensors of a call after its mask; ``[P, 1]`` operands are only cut in partitions."""
     result = {}
     for slot, view in views.items():
-        own = {a: b for a, b in found.items() if a == 0} if slot in _VECTORS else found
+        own = {a: b for a, b in found.items() if a == 0} if slot in PARTITIONS_ONLY else found
         result[slot] = cut_view(view, cuts_of(rank, own, view.shape))
     return result

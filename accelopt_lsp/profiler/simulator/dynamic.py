@@ -16,6 +16,7 @@ from accelopt_lsp.nki.operands import Dynamic, DynamicKind, Engine
 from accelopt_lsp.profiler.simulator.bits import from_bits, to_bits
 from accelopt_lsp.profiler.simulator.elements import ROUNDERS, Array
 from accelopt_lsp.profiler.simulator.errors import IndexOutside, KernelRejected
+from accelopt_lsp.profiler.simulator.masks import holds
 from accelopt_lsp.profiler.simulator.numerics.operators import as_float
 from accelopt_lsp.profiler.simulator.registers import Register
 
@@ -67,7 +68,7 @@ class Index:
         row, total = view.row, memory.rows * view.row
         if self.kind in (DynamicKind.MASKED, DynamicKind.LISTED):
             positions = _positions(view)
-            inside = positions[_holds(self.terms, view.shape)] if self.terms else positions
+            inside = positions[holds(self.terms, view.shape)] if self.terms else positions
             if self.listed is not None:
                 inside = positions + self.listed
             if not inside.size:
@@ -178,7 +179,7 @@ def place(tensor: Tensor, step: Step, line: int) -> Place:
         return _moved(tensor, index, skips, line)
     if index.kind is DynamicKind.MASKED:
         positions = _positions(tensor)
-        inside = _holds(index.terms, tensor.shape)
+        inside = holds(index.terms, tensor.shape)
         return np.where(inside, positions, 0), inside
     if index.kind is DynamicKind.LISTED:
         assert index.listed is not None
@@ -287,13 +288,6 @@ def _spread(shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:
         form[axis] = size
         total = total + (np.arange(size, dtype=np.int64) * stride).reshape(form)
     return np.broadcast_to(total, shape)
-
-
-def _holds(terms: tuple[Affine, ...], shape: tuple[int, ...]) -> Array:
-    valid: Array = np.ones((1,) * len(shape), dtype=bool)
-    for term in terms:
-        valid = valid & (term.values() >= 0)
-    return np.broadcast_to(valid, shape)
 
 
 def _gathered(tensor: Tensor, index: Index, step: Step, line: int) -> Place:

@@ -6,6 +6,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from accelopt_lsp.nki.lowering import RESULT
+from accelopt_lsp.nki.masking import FULL_WIDTH, OWN_AXES, PARTITIONS_ONLY
 from accelopt_lsp.nki.operands import OperandType
 from accelopt_lsp.profiler.simulator.errors import KernelRejected
 from accelopt_lsp.profiler.simulator.indexing import Affine
@@ -19,26 +20,6 @@ if TYPE_CHECKING:
     from accelopt_lsp.profiler.simulator.session import Session
 
 Cut = tuple[int, int, int]
-_FULL_WIDTH = frozenset({"nisa.nc_matmul", "nl.matmul"})
-"""Products run at full width: published profiles count masked ones like any other."""
-_VECTORS = frozenset(
-    {
-        "bias",
-        "bound0",
-        "bound1",
-        "dst_idx",
-        "initial",
-        "on_false",
-        "operand0",
-        "prob",
-        "reduce_res",
-        "scale",
-        "vals",
-    }
-)
-"""Operands whose free axes are their own: a mask cuts only their partitions."""
-_OWN_AXES = frozenset({"nisa.max8", "nisa.nc_find_index8"})
-"""Calls whose result has free axes of its own."""
 
 
 def masked_call(session: Session, entry: Entry, bound: dict[str, Any], frame: FrameType) -> Any:
@@ -59,7 +40,7 @@ def masked_call(session: Session, entry: Entry, bound: dict[str, Any], frame: Fr
     if not rest and all(low == 0 and high == size for size, low, high in bounds.values()):
         # It holds throughout.
         return session.invoke(entry, bound, frame)
-    if entry.name in _FULL_WIDTH:
+    if entry.name in FULL_WIDTH:
         return _product(session, entry, bound, bounds, frame)
     rank = mask.rank
     narrowed = dict(bound)
@@ -86,7 +67,7 @@ def masked_call(session: Session, entry: Entry, bound: dict[str, Any], frame: Fr
         return None
     shape = _whole(session, entry, bound).shape
     tensor = session._unplaced(shape, result.dtype, result.buffer)
-    if entry.name in _OWN_AXES:
+    if entry.name in OWN_AXES:
         bounds = {axis: bound for axis, bound in bounds.items() if axis == 0}
     cut = tuple(_cuts(rank, bounds, shape))
     session.pending = Pending(
@@ -126,7 +107,7 @@ def _cuts(rank: int, bounds: dict[int, Cut], shape: tuple[int, ...]) -> list[Cut
 
 
 def _narrow(value: Tensor, rank: int, bounds: dict[int, Cut], api: str, name: str) -> Tensor:
-    if name in _VECTORS:
+    if name in PARTITIONS_ONLY:
         bounds = {a: b for a, b in bounds.items() if a == 0}
     for axis, low, high in _cuts(rank, bounds, value.shape):
         value = value.narrow(axis, low, high)
