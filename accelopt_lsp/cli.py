@@ -361,18 +361,39 @@ def explain(code: str) -> None:
 
 
 @cli.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.option(
+    "--target",
+    type=TargetType(),
+    help=f"Hardware: {', '.join(target_names())}. Wins over the environment and the decorator.",
+)
 @click.option("-m", "module", is_flag=True, help="Run a module, as python -m does.")
 @click.option("--sandbox", is_flag=True, help="No network, no processes, no writes outside.")
-@click.argument("script")
-@click.argument("argv", nargs=-1, type=click.UNPROCESSED)
-def run(module: bool, sandbox: bool, script: str, argv: tuple[str, ...]) -> None:
+@click.argument("script", metavar="SCRIPT|MODULE")
+@click.argument("argv", nargs=-1, type=click.UNPROCESSED, metavar="[ARGUMENTS]...")
+def run(
+    target: str | None, module: bool, sandbox: bool, script: str, argv: tuple[str, ...]
+) -> None:
     """Run a Python script in which nki and neuronxcc.nki are the simulator.
 
-    Existing scripts and test suites run without the SDK: accelopt run -m pytest tests/
+    Existing scripts and test suites run without the SDK. Options of accelopt come before the
+    script; everything after it is the script's own.
+
+    \b
+    accelopt run test_softmax.py
+    accelopt run --target trn3 test_softmax.py --size 512
+    accelopt run -m pytest tests/
+
+    Kernels run for the target of --target, else of the environment variable
+    NEURON_PLATFORM_TARGET_OVERRIDE (trn1, inf2 or gen2; trn2 or gen3; trn3 or gen4), else of the
+    decorator's platform_target=, else for trn1 (neuronxcc.nki) or trn2 (nki).
+    NKI_PRECISE_FP=0 keeps floating-point values in float32 between instructions.
+
+    A kernel that hardware or compiler would refuse raises KernelRejected: the message has the
+    figures, and accelopt explain CODE tells more about the rule.
     """
     from accelopt_lsp.profiler.simulator import run_script
 
-    raise SystemExit(run_script(script, argv, module=module, sandbox=sandbox))
+    raise SystemExit(run_script(script, argv, module=module, sandbox=sandbox, target=target))
 
 
 @cli.command()

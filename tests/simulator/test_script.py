@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import textwrap
 from pathlib import Path
+
+import pytest
+
+from accelopt_lsp.profiler.simulator.kernels import TARGET_VARIABLE
 
 PROGRAM = (
     "import sys; from accelopt_lsp.profiler.simulator import run_script; "
@@ -82,3 +87,64 @@ def test_the_sandbox_is_optional(tmp_path: Path) -> None:
     inside = _run(path, "s")
     assert inside.returncode == 1
     assert "scratch folder" in inside.stderr
+
+
+ASKS = """
+import numpy as np
+import nki
+import nki.isa as nisa
+import nki.language as nl
+
+
+@nki.jit
+def kernel(x):
+    print(nisa.get_nc_version().name)
+    return x
+
+
+kernel(np.ones((128, 4), np.float32))
+"""
+
+
+@pytest.mark.parametrize(
+    ("option", "environment", "generation"),
+    [
+        ((), None, "gen3"),
+        ((), "inf2", "gen2"),
+        ((), "gen4", "gen4"),
+        (("--target", "trn3"), "trn1", "gen4"),
+        (("--target", "gen2"), None, "gen2"),
+    ],
+)
+def test_the_option_wins_over_the_environment(
+    tmp_path: Path, option: tuple[str, ...], environment: str | None, generation: str
+) -> None:
+    path = tmp_path / "asks.py"
+    path.write_text(ASKS)
+    found = _command(path, option, environment)
+    assert (found.returncode, found.stdout.strip()) == (0, generation), found.stderr
+
+
+def test_a_target_that_does_not_exist_is_named_with_its_origin(tmp_path: Path) -> None:
+    path = tmp_path / "asks.py"
+    path.write_text(ASKS)
+    found = _command(path, (), "trn9")
+    assert found.returncode == 1
+    assert "NEURON_PLATFORM_TARGET_OVERRIDE: unknown target 'trn9'" in found.stderr
+    assert _command(path, ("--target", "trn9"), None).returncode == 2
+
+
+def _command(
+    path: Path, option: tuple[str, ...], environment: str | None
+) -> subprocess.CompletedProcess[str]:
+    variables = {k: v for k, v in os.environ.items() if k != TARGET_VARIABLE}
+    if environment is not None:
+        variables[TARGET_VARIABLE] = environment
+    return subprocess.run(
+        [sys.executable, "-c", "from accelopt_lsp.cli import main; main()", "run", *option, path],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        env=variables,
+    )

@@ -56,11 +56,13 @@ def default_target(dialect: Dialect, platform: str | None = None) -> Target:
         ArgumentFault: no such target.
     """
     fallback = "trn1" if dialect is Dialect.LEGACY else "trn2"
-    name = DEFAULTS.target or os.environ.get(TARGET_VARIABLE) or platform or fallback
+    named = os.environ.get(TARGET_VARIABLE)
+    name = DEFAULTS.target or named or platform or fallback
     try:
         return get_target(name)
     except ValueError as error:
-        raise ArgumentFault(str(error)) from None
+        where = f"{TARGET_VARIABLE}: " if name == named else ""
+        raise ArgumentFault(f"{where}{error}") from None
 
 
 class ProgramAxis:
