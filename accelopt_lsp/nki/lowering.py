@@ -273,6 +273,8 @@ def _legacy_accepts(violation: Violation) -> bool:
         return "consecutive" in violation.message
     if violation.code == "R070":
         return "does not cast" in violation.message
+    if violation.code == "R097":
+        return "dropout does not cast" in violation.message
     return violation.code in ("R065", "R066", "R067")
 
 

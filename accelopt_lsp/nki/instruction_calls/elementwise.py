@@ -15,7 +15,7 @@ from accelopt_lsp.nki.instruction_calls.base import (
     reads_registers,
     wide_integer,
 )
-from accelopt_lsp.nki.instructions.base import Violation
+from accelopt_lsp.nki.instructions.violations import Violation
 from accelopt_lsp.nki.lowering import Builder, lowers
 from accelopt_lsp.nki.operands import Buffer, Engine
 

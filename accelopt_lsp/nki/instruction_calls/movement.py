@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from accelopt_lsp.nki.instruction_calls.base import name_of
-from accelopt_lsp.nki.instructions.base import Violation
 from accelopt_lsp.nki.instructions.movement import MAX_SOURCES, TRANSPOSED
+from accelopt_lsp.nki.instructions.violations import Violation
 from accelopt_lsp.nki.lowering import Builder, LoweringError, lowers
 
 

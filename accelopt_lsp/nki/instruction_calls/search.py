@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from accelopt_lsp.nki.dtypes import get_dtype
 from accelopt_lsp.nki.instruction_calls.base import numbers, optional_tiles
-from accelopt_lsp.nki.instructions.base import Violation
+from accelopt_lsp.nki.instructions.violations import Violation
 from accelopt_lsp.nki.lowering import Builder, LoweringError, lowers
 
 

@@ -28,7 +28,6 @@ from accelopt_lsp.nki.instructions import (
 from accelopt_lsp.nki.instructions.base import (
     Instruction,
     Operand,
-    Violation,
     start_partition_allowed,
 )
 from accelopt_lsp.nki.instructions.operators import (
@@ -37,6 +36,7 @@ from accelopt_lsp.nki.instructions.operators import (
     REDUCTION_OPERATORS,
     UNARY_OPERATORS,
 )
+from accelopt_lsp.nki.instructions.violations import Violation
 
 __all__ = [
     "ACTIVATION_FUNCTIONS",

@@ -7,7 +7,10 @@ from typing import Any
 
 from attrs import field, frozen
 
-from accelopt_lsp.nki.operands import Buffer, DynamicKind, Engine, OperandType
+from accelopt_lsp.nki.dtypes import Kind
+from accelopt_lsp.nki.instructions.indirection import indirection
+from accelopt_lsp.nki.instructions.violations import Violation
+from accelopt_lsp.nki.operands import Buffer, Engine, OperandType
 from accelopt_lsp.nki.targets import Target
 
 ON_CHIP = frozenset({Buffer.SBUF, Buffer.PSUM})
@@ -16,21 +19,6 @@ PSUM_ONLY = frozenset({Buffer.PSUM})
 DMA_BUFFERS = frozenset({Buffer.HBM, Buffer.SBUF})
 Attributes = Mapping[str, Any]
 Operands = Mapping[str, OperandType]
-
-
-@frozen(slots=True)
-class Violation:
-    """Something the hardware or the compiler rejects in one instruction.
-
-    Attributes:
-        code: the rule's stable code, for example ``R023``.
-        message: what is wrong, with the figures.
-        role: the operand it is about, if one can be named.
-    """
-
-    code: str
-    message: str
-    role: str | None = None
 
 
 Check = Callable[[Operands, Attributes, Target], Iterator[Violation]]
@@ -112,8 +100,8 @@ class Instruction:
             given = operands.get(spec.role)
             if given is not None:
                 yield from _operand_violations(self, spec, given, target)
-                if given.dynamic is not None and given.dynamic.kind is DynamicKind.GATHER:
-                    yield from _indirection(self, spec, given, attrs, target)
+        yield from indirection(self.id, operands, attrs, target)
+        yield from _packed(self, operands)
         if self.elementwise:
             yield from _shape_violations(self, operands)
         yield from self.check(operands, attrs, target)
@@ -151,39 +139,36 @@ def _operand_violations(
             )
 
 
-def _indirection(
-    instruction: Instruction, spec: Operand, given: OperandType, attrs: Attributes, target: Target
-) -> Iterator[Violation]:
-    """Limits of tiles whose columns are gathered or scattered by ``indirect``."""
-    if target.generation < 4:
+def _packed(instruction: Instruction, operands: Operands) -> Iterator[Violation]:
+    """Types of four packed values: only microscaling products look into them."""
+    types = {role: given.dtype for role, given in operands.items()}
+    packed = [role for role, dtype in types.items() if dtype.kind is Kind.PACKED]
+    if not packed or instruction.id in UNPACKING:
+        return
+    role = packed[0]
+    if instruction.id not in MOVING:
         yield Violation(
-            "R095",
-            f"{instruction.id}: {spec.role} by .indirect() needs NeuronCore-v4; {target.name} is "
-            f"NeuronCore-v{target.generation}",
-            spec.role,
+            "R097",
+            f"{instruction.id}: {role} is {types[role]}, whose four packed values only "
+            "nc_matmul_mx unpacks; nothing else computes with them",
+            role,
         )
-    assert given.dynamic is not None
-    index = given.dynamic.index
-    if index is not None and index.start_partition % 32:
+    elif instruction.id == "tensor_copy" and len(set(types.values())) > 1:
         yield Violation(
-            "R087",
-            f"{instruction.id}: the index of {spec.role} must start at a multiple of 32 "
-            f"partitions, it starts at {index.start_partition}",
-            spec.role,
+            "R097",
+            f"tensor_copy: src is {types.get('src')} and dst {types.get('dst')}; packed values "
+            "are not cast, so copy between equal types or view the bits as one",
+            role,
         )
-    elif index is not None and not spec.written and index.start_partition != given.start_partition:
-        yield Violation(
-            "R087",
-            f"{instruction.id}: {spec.role} starts at partition {given.start_partition}, its "
-            f"index at {index.start_partition}; both must start at the same",
-            spec.role,
-        )
-    if spec.written and attrs.get("engine") is Engine.SCALAR and given.buffer is Buffer.PSUM:
-        yield Violation(
-            "R087",
-            f"{instruction.id}: the Scalar Engine cannot scatter to PSUM; use another engine",
-            spec.role,
-        )
+
+
+UNPACKING = frozenset({"nc_matmul_mx", "quantize_mx"})
+MOVING = frozenset(
+    "core_barrier dma_copy dma_transpose local_gather memset nc_n_gather nc_stream_shuffle "
+    "nc_transpose register_load register_store rng sendrecv tensor_copy "
+    "tensor_copy_predicated".split()
+)
+"""Instructions that move elements as they are."""
 
 
 def start_partition_allowed(start: int, partitions: int) -> bool:

@@ -11,9 +11,9 @@ from accelopt_lsp.nki.instructions.base import (
     Attributes,
     Check,
     Operands,
-    Violation,
 )
 from accelopt_lsp.nki.instructions.operators import BITVEC_OPERATORS
+from accelopt_lsp.nki.instructions.violations import Violation
 from accelopt_lsp.nki.operands import Buffer, Engine, OperandType
 from accelopt_lsp.nki.targets import Target
 

@@ -12,7 +12,6 @@ from accelopt_lsp.nki.instructions.base import (
     Instruction,
     Operand,
     Operands,
-    Violation,
 )
 from accelopt_lsp.nki.instructions.checks import (
     all_of,
@@ -21,6 +20,7 @@ from accelopt_lsp.nki.instructions.checks import (
     one_of,
     operator_types,
     two_psum_inputs,
+    types_of,
 )
 from accelopt_lsp.nki.instructions.operators import (
     ACTIVATE_FORMS,
@@ -28,6 +28,7 @@ from accelopt_lsp.nki.instructions.operators import (
     SCALAR_ENGINE_FORMS,
     UNARY_OPERATORS,
 )
+from accelopt_lsp.nki.instructions.violations import Violation
 from accelopt_lsp.nki.operands import Engine, OperandType
 from accelopt_lsp.nki.targets import Target
 
@@ -108,6 +109,9 @@ def _exponential(operands: Operands, attrs: Attributes, target: Target) -> Itera
                 role,
             )
     command = attrs.get("reduce_cmd")
+    dst = operands.get("dst")
+    if dst is not None and dst.dtype.name == "uint32":
+        yield Violation("R097", "exponential: dst cannot be uint32; use int32 or a float", "dst")
     loads = "reduce_init" in operands or attrs.get("reduce_init") not in (None, 0)
     if loads and command != "load_reduce":
         yield Violation(
@@ -129,6 +133,12 @@ def _memset(operands: Operands, attrs: Attributes, target: Target) -> Iterator[V
         if not low <= value <= high or value != int(value):
             yield Violation("R067", f"memset: {value} is no value of {dst.dtype}", "dst")
 
+
+_EXP_FLOATS = frozenset(
+    {"float8_e4m3", "float8_e5m2", "float16", "bfloat16", "float32", "tfloat32"}
+)
+_INTEGERS = (Kind.SIGNED, Kind.UNSIGNED)
+_EXP_TYPES = "a float or integer type of 8 to 32 bits (float8_e4m3fn apart)"
 
 INSTRUCTIONS = (
     Instruction(
@@ -290,6 +300,9 @@ INSTRUCTIONS = (
                 frozenset({"idle", "reset_reduce", "reduce", "load_reduce"}),
             ),
             float32_vectors("exponential", "max_value", "reduce_init"),
+            types_of("exponential", "dst", _EXP_TYPES, names=_EXP_FLOATS, kinds=_INTEGERS),
+            types_of("exponential", "src", _EXP_TYPES, names=_EXP_FLOATS, kinds=_INTEGERS),
+            types_of("exponential", "reduce_res", "a float type", kinds=(Kind.FLOAT,)),
             free_size("exponential", "src", "dst"),
             _exponential,
         ),

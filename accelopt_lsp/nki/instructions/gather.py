@@ -13,7 +13,6 @@ from accelopt_lsp.nki.instructions.base import (
     Instruction,
     Operand,
     Operands,
-    Violation,
     start_partition_allowed,
 )
 from accelopt_lsp.nki.instructions.checks import (
@@ -23,6 +22,7 @@ from accelopt_lsp.nki.instructions.checks import (
     same_type,
     types_of,
 )
+from accelopt_lsp.nki.instructions.violations import Violation
 from accelopt_lsp.nki.operands import Engine
 from accelopt_lsp.nki.targets import Target
 

@@ -10,9 +10,9 @@ from accelopt_lsp.nki.instructions.base import (
     Instruction,
     Operand,
     Operands,
-    Violation,
 )
 from accelopt_lsp.nki.instructions.checks import same_elements
+from accelopt_lsp.nki.instructions.violations import Violation
 from accelopt_lsp.nki.operands import Buffer, DynamicKind, Engine, OperandType
 from accelopt_lsp.nki.targets import Target
 

@@ -12,9 +12,9 @@ from accelopt_lsp.nki.instructions.base import (
     Instruction,
     Operand,
     Operands,
-    Violation,
 )
 from accelopt_lsp.nki.instructions.checks import all_of, expect_free, types_of
+from accelopt_lsp.nki.instructions.violations import Violation
 from accelopt_lsp.nki.operands import Engine, OperandType
 from accelopt_lsp.nki.targets import Target
 

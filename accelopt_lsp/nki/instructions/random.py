@@ -14,7 +14,6 @@ from accelopt_lsp.nki.instructions.base import (
     Instruction,
     Operand,
     Operands,
-    Violation,
 )
 from accelopt_lsp.nki.instructions.checks import (
     all_of,
@@ -22,6 +21,7 @@ from accelopt_lsp.nki.instructions.checks import (
     free_size,
     types_of,
 )
+from accelopt_lsp.nki.instructions.violations import Violation
 from accelopt_lsp.nki.operands import Buffer, Engine
 from accelopt_lsp.nki.targets import Target
 
@@ -79,7 +79,14 @@ def _state(instruction: str, role: str) -> Check:
 
 
 def _probability(operands: Operands, attrs: Attributes, target: Target) -> Iterator[Violation]:
-    prob, data = operands.get("prob"), operands["data"]
+    prob, data, dst = operands.get("prob"), operands["data"], operands.get("dst")
+    if dst is not None and dst.dtype != data.dtype:
+        yield Violation(
+            "R097",
+            f"dropout: dst is {dst.dtype} and data is {data.dtype}; dropout does not cast, so both "
+            "must have one type",
+            "dst",
+        )
     if prob is None:
         return
     if data.dtype.is_float and not prob.dtype.is_float:

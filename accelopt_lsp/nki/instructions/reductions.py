@@ -13,7 +13,6 @@ from accelopt_lsp.nki.instructions.base import (
     Instruction,
     Operand,
     Operands,
-    Violation,
 )
 from accelopt_lsp.nki.instructions.checks import (
     all_of,
@@ -30,6 +29,7 @@ from accelopt_lsp.nki.instructions.operators import (
     PARTITION_REDUCTIONS,
     REDUCTION_OPERATORS,
 )
+from accelopt_lsp.nki.instructions.violations import Violation
 from accelopt_lsp.nki.operands import Engine
 from accelopt_lsp.nki.targets import Target
 
@@ -77,6 +77,12 @@ def _reduce(operands: Operands, attrs: Attributes, target: Target) -> Iterator[V
 def _scalar_reduce(operands: Operands, attrs: Attributes, target: Target) -> Iterator[Violation]:
     command = attrs.get("reduce_cmd")
     given = "reduce_init" in operands or attrs.get("reduce_init") is not None
+    if attrs.get("reverse0"):
+        yield Violation(
+            "R101",
+            "tensor_scalar_reduce: reverse0 is not supported; take tensor_scalar with reverse0 and "
+            "tensor_reduce",
+        )
     if command == "load_reduce" and not given:
         yield Violation("R101", "tensor_scalar_reduce: load_reduce needs reduce_init")
     if command in ("reset_reduce", "reduce") and given and attrs.get("reduce_init") != 0:

@@ -15,7 +15,6 @@ from accelopt_lsp.nki.instructions.base import (
     Instruction,
     Operand,
     Operands,
-    Violation,
 )
 from accelopt_lsp.nki.instructions.checks import (
     all_of,
@@ -24,6 +23,7 @@ from accelopt_lsp.nki.instructions.checks import (
     two_psum_inputs,
     types_of,
 )
+from accelopt_lsp.nki.instructions.violations import Violation
 from accelopt_lsp.nki.operands import Engine
 from accelopt_lsp.nki.targets import Target
 

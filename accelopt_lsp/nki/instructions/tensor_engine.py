@@ -13,9 +13,9 @@ from accelopt_lsp.nki.instructions.base import (
     Instruction,
     Operand,
     Operands,
-    Violation,
 )
 from accelopt_lsp.nki.instructions.checks import psum_bank
+from accelopt_lsp.nki.instructions.violations import Violation
 from accelopt_lsp.nki.operands import Buffer, Engine, OperandType
 from accelopt_lsp.nki.targets import Target
 
