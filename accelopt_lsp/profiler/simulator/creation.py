@@ -19,6 +19,7 @@ from accelopt_lsp.profiler.simulator.assignment import fill
 from accelopt_lsp.profiler.simulator.elements import ElementType, as_dtype, to_carrier
 from accelopt_lsp.profiler.simulator.errors import KernelRejected
 from accelopt_lsp.profiler.simulator.library import entry_of
+from accelopt_lsp.profiler.simulator.placing import check_place, check_shared, check_value
 from accelopt_lsp.profiler.simulator.session import Session
 from accelopt_lsp.profiler.simulator.source import Site
 from accelopt_lsp.profiler.simulator.tensors import BlockTensor, Tensor
@@ -176,6 +177,8 @@ def create(
                 first = position
                 break
     buffer = region.buffer
+    if pinned is not None and buffer is not Buffer.HBM:
+        check_place(session.dialect, session.target, sizes, element, buffer, pinned)
     if buffer is Buffer.HBM:
         return _create_hbm(session, sizes, element, region, value, label, site, line)
     number = session.storage_site(site)
@@ -190,6 +193,9 @@ def create(
         place = pinned
         if region.address is not None:
             place = region.address(index, tile[0], prod(tile[1:]) * element.nbytes)
+            check_place(session.dialect, session.target, tile, element, buffer, place)
+            if session.placed is None:
+                session.placed = line
         tensor = session.allocate(
             tile, element, buffer, name=label, line=line, site=number, pinned=place, born=born
         )
@@ -220,6 +226,8 @@ def _create_hbm(
     line: int,
 ) -> Tensor:
     key = None
+    if region.name == "shared_hbm":
+        check_shared(session.dialect, label)
     if region.name == "shared_hbm" and session.grid:
         key = session.shared.key(label, sizes, element)
         found = session.shared.get(key)
@@ -233,8 +241,10 @@ def _create_hbm(
         line=line,
         site=session.storage_site(site),
     )
+    memory = tensor.settle()
+    session.hbm_tensors.append((memory.id, region.name, label, line))
     if value is not None:
-        tensor.settle().fill(value)
+        memory.fill(value)
     if key is not None:
         session.shared.put(key, tensor)
     return tensor
@@ -265,11 +275,14 @@ def creation_functions(dialect: Dialect) -> dict[str, Callable[..., Any]]:
             wanted = bound["fill_value"] if name == "full" else value
             address = bound.get("address")
             pinned = None if address is None else (int(address[0]), int(address[1]))
+            region = region_of(bound.get("buffer"), "sbuf")
+            if wanted is not None:
+                check_value(dialect, name, region.name, placed=region.address is not None)
             return create(
                 session,
                 shape_of(bound["shape"]),
                 element_of(bound["dtype"]),
-                region_of(bound.get("buffer"), "sbuf"),
+                region,
                 wanted,
                 str(bound.get("name") or ""),
                 getframe(1),

@@ -19,12 +19,14 @@ class KernelRejected(SimulationError):
     """The hardware or the compiler would refuse this.
 
     Attributes:
-        code: stable code of the broken rule, for example ``R023``.
+        code: stable code of the broken rule, for example ``R023``; ``R101`` where arguments
+            make no sense.
     """
 
-    def __init__(self, message: str, code: str | None = None, line: int | None = None) -> None:
+    def __init__(self, message: str, code: str = "R101", line: int | None = None) -> None:
         super().__init__(message, line)
         self.code = code
+        self.add_note(f"rule {code}: accelopt explain {code}")
 
 
 class ValuesNeeded(KernelRejected):

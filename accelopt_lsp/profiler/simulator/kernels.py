@@ -20,6 +20,7 @@ from accelopt_lsp.profiler.simulator import following
 from accelopt_lsp.profiler.simulator import state as sessions
 from accelopt_lsp.profiler.simulator.cores import Cores, Program
 from accelopt_lsp.profiler.simulator.elements import Array, from_carrier
+from accelopt_lsp.profiler.simulator.endings import check_ending
 from accelopt_lsp.profiler.simulator.errors import ArgumentFault, IndexOutside, KernelRejected
 from accelopt_lsp.profiler.simulator.session import Session
 from accelopt_lsp.profiler.simulator.structures import leaves, transform
@@ -256,6 +257,8 @@ def execute(
         sessions.enter(before)
         session.tracing = tracing
     result = session.cores.results[0]
+    parameters = {**dict(zip(names, places, strict=True)), **named}
+    check_ending(kernel.function, session, parameters, result)
     # Scripts of NKI 0.1 are given tiles on chip as well, as its own simulator does.
     anywhere = kernel.dialect is Dialect.LEGACY and not tracing
     tensors, structure = _outputs(result, [*places, *named.values()], anywhere)

@@ -203,7 +203,7 @@ def jit_functions(dialect: Dialect) -> dict[str, Any]:
             raise KernelRejected(
                 f"nki.{name} is not part of NKI 0.2 and later; call the kernel itself, or profile "
                 "it with accelopt profile",
-                "R103",
+                "R079",
             )
 
         function.__name__ = function.__qualname__ = name

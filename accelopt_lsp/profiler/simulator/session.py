@@ -26,7 +26,7 @@ from accelopt_lsp.profiler.simulator.following import follow
 from accelopt_lsp.profiler.simulator.indexing import Affine, loop_depth
 from accelopt_lsp.profiler.simulator.library import entry_of
 from accelopt_lsp.profiler.simulator.masks import Mask, holds
-from accelopt_lsp.profiler.simulator.memory import Memory
+from accelopt_lsp.profiler.simulator.memory import FULL, Memory
 from accelopt_lsp.profiler.simulator.pending import Pending
 from accelopt_lsp.profiler.simulator.plans import Entry, Plan, Step, build, described
 from accelopt_lsp.profiler.simulator.replay import Operation
@@ -60,6 +60,8 @@ class Session:
         in_order: how many ``nl.no_reorder`` blocks are open.
         shared: tensors that the programs of a grid have in common.
         cores: the programs of the grid, while they run.
+        placed: line of the first tile that the kernel placed by direct allocation (legacy).
+        hbm_tensors: tensors that it created in HBM: allocation, memory, name, line.
     """
 
     def __init__(
@@ -92,6 +94,8 @@ class Session:
         self.in_order = 0
         self.shared = SharedTensors()
         self.cores: Cores | None = None
+        self.placed: int | None = None
+        self.hbm_tensors: list[tuple[int, str, str, int]] = []
         self._forms: dict[tuple[Any, ...], tuple[int, int, tuple[int, ...], OperandType]] = {}
         self._templates: dict[tuple[Any, ...], int] = {}
         self._storage_sites: dict[tuple[int, str], int] = {}
@@ -448,7 +452,36 @@ class Session:
             before = place in known or any(_overlap(place, other) for other in known)
         if place not in known:
             known.append(place)
-        return before if wish is None else bool(wish)
+        if wish is None:
+            return before
+        if wish and not before and self.valued:
+            self._check_sum(target)
+        return bool(wish)
+
+    def _check_sum(self, target: Tensor) -> None:
+        """A product that adds to what no product wrote.
+
+        Raises:
+            KernelRejected: nothing wrote it at all.
+        """
+        memory = target.settle()
+        written = memory.writes > 0 or memory.initial is not None
+        if written and self.full and memory.state != FULL:
+            unwritten = memory.poisoned(memory.view(target), target)
+            written = unwritten is None or not unwritten.all()
+        name = memory.name or "a tile"
+        if not written:
+            raise KernelRejected(
+                f"accumulate=True adds to {name} (created on line {memory.line}), shape "
+                f"{list(target.shape)}, which nothing wrote; the first product takes "
+                "accumulate=False, or leave it out",
+                "R071",
+            )
+        if self.target.generation < 4:
+            self.notes.setdefault(
+                f"a product adds to {name} (created on line {memory.line}), which was not written "
+                f"by a product: undefined on NeuronCore-v{self.target.generation}"
+            )
 
     # Assignment and operators, called from methods of tensors: user code is two frames up.
 

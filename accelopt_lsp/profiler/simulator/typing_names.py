@@ -15,17 +15,20 @@ class TensorAnnotation:
     Attributes:
         shape: sizes, or None where the annotation gives none.
         dtype: data type as written, or None.
+        mutable: the kernel may write to it (``nt.mutable_tensor``).
     """
 
     shape: tuple[int, ...] | None = None
     dtype: Any = None
+    mutable: bool = False
 
     def __getitem__(self, key: Any) -> TensorAnnotation:
         parts = key if isinstance(key, tuple) else (key,)
         if parts and isinstance(parts[0], tuple | list):
             dtype = parts[1] if len(parts) > 1 else None
-            return TensorAnnotation(tuple(int(n) for n in parts[0]), dtype)
-        return TensorAnnotation(tuple(int(n) for n in parts if isinstance(n, int)))
+            return TensorAnnotation(tuple(int(n) for n in parts[0]), dtype, self.mutable)
+        shape = tuple(int(n) for n in parts if isinstance(n, int))
+        return TensorAnnotation(shape, mutable=self.mutable)
 
 
 def constants_of(isa: dict[str, Any]) -> dict[str, Any]:
@@ -34,7 +37,7 @@ def constants_of(isa: dict[str, Any]) -> dict[str, Any]:
 
 
 def legacy_typing() -> dict[str, Any]:
-    return {"tensor": TensorAnnotation(), "mutable_tensor": TensorAnnotation()}
+    return {"tensor": TensorAnnotation(), "mutable_tensor": TensorAnnotation(mutable=True)}
 
 
 def current_typing() -> dict[str, Any]:
