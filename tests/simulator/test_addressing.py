@@ -26,7 +26,7 @@ from accelopt_lsp.profiler.simulator.replay import Recording, replay
 from accelopt_lsp.profiler.simulator.session import Session
 from accelopt_lsp.profiler.simulator.source import Sources
 from accelopt_lsp.profiler.simulator.tensors import Tensor
-from tests.simulator.address_cases import CASES, LEGACY, ONE, ROWS, X
+from tests.simulator.address_cases import CASES, CURRENT, LEGACY, ONE, ROWS, X
 from tests.simulator.helpers import Runner
 from tests.simulator.rejected_addresses import REJECTED
 
@@ -118,7 +118,6 @@ PARTITIONS = [
     lambda t: t.select(1, 6),
     lambda t: t.reshape((4, 5)),
     lambda t: t.ap([[1, 4], [1, 6]]),
-    lambda t: t.ap([[6, 4], [1, 7]]),
     lambda t: t.view("int8")[:, 1:8].view("float32"),
     lambda t: t[:, 0:6:2].view("int16"),
 ]
@@ -128,6 +127,44 @@ PARTITIONS = [
 def test_views_that_do_not_exist(number: int) -> None:
     with pytest.raises(KernelRejected):
         PARTITIONS[number](numbered((4, 6), Buffer.SBUF))
+
+
+OUTSIDE = [
+    (lambda t: t.ap([[6, 4], [1, 6]], offset=1), "elements 1 to 24 leave an allocation of 24"),
+    (lambda t: t.ap([[6, 3], [2, 4]]), "elements 0 to 6 of a partition leave its 6"),
+    (lambda t: t.ap([[6, 2], [1, 4]], offset=9), "elements 3 to 6 of a partition leave its 6"),
+    (lambda t: t.ap([[6, 4], [1, 7]])[:, 3:], "elements 3 to 24 leave"),
+    (lambda t: t.ap([[6, 4], [1, 8]]).reshape((4, 2, 4)), "elements 0 to 25 leave"),
+    (lambda t: t.ap([[6, 4], [1, 7]]).view("int32"), "elements 0 to 24 leave"),
+]
+
+
+@pytest.mark.parametrize("number", range(len(OUTSIDE)))
+def test_a_pattern_outside_is_refused_when_it_is_used(number: int) -> None:
+    make, message = OUTSIDE[number]
+    view = make(numbered((4, 6), Buffer.SBUF))
+    with pytest.raises(KernelRejected, match=message) as caught:
+        view.typed()
+    assert caught.value.code == "R028"
+
+
+def test_a_part_of_a_pattern_that_is_inside_may_be_used() -> None:
+    part = numbered((4, 6), Buffer.SBUF).ap([[6, 4], [1, 7]])[:, 0:6]
+    part.typed()
+    assert np.array_equal(part.array(), np.arange(24).reshape(4, 6))
+
+
+def test_a_pattern_outside_that_nothing_uses(run_text: Runner) -> None:
+    body = """
+    tile = nl.ndarray((4, 6), dtype=x.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=x[0:4, :])
+    for first in range(0, 8, 2):
+        pair = tile.ap([[6, 4], [1, 2]], offset=first)
+        if first < 6:
+            nisa.dma_copy(dst=out[:, first:first + 2], src=pair)
+    """
+    outcome = run_text(written(CURRENT, (4, 6), body), X, ROWS)
+    assert np.array_equal(outcome.outputs[0], X[:4])
 
 
 MASKS = ["{a} * i_p + {b} * i_f < {c}", "i_p + {a} <= i_f", "i_f > {b}", "i_p < {a}"]

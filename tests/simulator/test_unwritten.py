@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from accelopt_lsp.nki.dtypes import get_dtype, numpy_dtype
 from accelopt_lsp.profiler.simulator.elements import element_named
 from accelopt_lsp.profiler.simulator.errors import KernelRejected
 
@@ -80,6 +81,38 @@ def transposed(x):
     nisa.dma_copy(dst=out, src=turned)
     return out
 
+@nki.jit
+def padded(x, rows, dtype, overwritten, adds):
+    tile = nl.ndarray((64, 8), dtype=dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile[0:rows, :], src=x[0:rows, :])
+    moved = nl.ndarray((64, 8), dtype=dtype, buffer=nl.sbuf)
+    nisa.tensor_copy(dst=moved, src=tile)
+    kept = nl.ndarray((64, 8), dtype=dtype, buffer=nl.private_hbm)
+    nisa.dma_copy(dst=kept, src=moved)
+    out = nl.ndarray((64, 8), dtype=dtype, buffer=nl.shared_hbm)
+    if adds:
+        nisa.dma_copy(dst=tile, src=kept)
+        total = nl.ndarray((64, 1), dtype=nl.float32, buffer=nl.psum)
+        nisa.nc_matmul(dst=total[0:8, :], stationary=tile, moving=tile[:, 0:1])
+    nisa.dma_copy(dst=out, src=kept)
+    if overwritten:
+        rest = nl.ndarray((64, 8), dtype=dtype, buffer=nl.sbuf)
+        nisa.memset(dst=rest, value=0)
+        nisa.dma_copy(dst=out[overwritten:64, :], src=rest[0:64 - overwritten, :])
+    return out
+
+@nki.jit
+def turned(x, rows):
+    tile = nl.ndarray((32, 32), dtype=nl.bfloat16, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile[0:rows, :], src=x[0:rows, :])
+    back = nl.ndarray((32, 32), dtype=nl.bfloat16, buffer=nl.sbuf)
+    nisa.nc_transpose(dst=back, data=tile, engine=nisa.vector_engine)
+    out = nl.ndarray((32, rows), dtype=nl.bfloat16, buffer=nl.shared_hbm)
+    nisa.dma_copy(dst=out, src=back[:, 0:rows])
+    sums = nl.ndarray((32, 1), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.tensor_reduce(dst=sums, op=nl.add, data=back, axis=1)
+    return out
+
 @dataclass
 class Section(nl.NKIObject):
     start: int
@@ -121,6 +154,47 @@ def test_their_results_are_no_results(
     with pytest.raises(KernelRejected, match="never written") as caught:
         kernels[kernel](X, *arguments)
     assert caught.value.code == "R099"
+
+
+TYPES = ["float32", "bfloat16", "float8_e4m3", "int32"]
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_what_holds_nothing_may_be_stored_and_overwritten(
+    kernels: dict[str, Any], dtype: str
+) -> None:
+    x = (X % 8).astype(numpy_dtype(get_dtype(dtype)))
+    found = kernels["padded"](x, 48, element_named(dtype), 48, False)
+    assert np.array_equal(found[:48], x[:48])
+    assert not found[48:].any()
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("overwritten", [0, 49])
+def test_what_holds_nothing_may_not_be_left_in_an_output(
+    kernels: dict[str, Any], dtype: str, overwritten: int
+) -> None:
+    with pytest.raises(KernelRejected, match=r"ends with .* never written \(tile, cre") as caught:
+        kernels["padded"](X, 48, element_named(dtype), overwritten, False)
+    assert caught.value.code == "R099"
+    assert SOURCE.splitlines()[(caught.value.line or 0) - 1].strip() == (
+        "nisa.dma_copy(dst=out, src=kept)"
+    )
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_what_holds_nothing_may_not_be_combined_wherever_it_was_moved(
+    kernels: dict[str, Any], dtype: str
+) -> None:
+    with pytest.raises(KernelRejected, match=r"nc_matmul reads .* never written .*dma_copy on"):
+        kernels["padded"](X, 48, element_named(dtype), 48, True)
+
+
+def test_a_transpose_moves_what_holds_nothing(kernels: dict[str, Any]) -> None:
+    x = np.arange(1024, dtype=np.float32).reshape(32, 32) % 64
+    with pytest.raises(KernelRejected, match="tensor_reduce reads parts of back"):
+        kernels["turned"](x, 16)
+    assert np.array_equal(kernels["turned"](x, 32).astype(np.float32), x.T)
 
 
 def test_an_instruction_refused_half_way_leaves_nothing_behind(kernels: dict[str, Any]) -> None:

@@ -331,7 +331,7 @@ ON_CHIP: dict[str, Callable[[Tensor], Any]] = {
     "rearrange in parts": lambda t: t.rearrange((("p", "q"), "a", "b"), ("p", "q", "a", "b")),
     "stride": lambda t: t[0:4:2],
     "ap": lambda t: t.ap([[24, 2], [1, 6]]),
-    "outside": lambda t: t.ap([[12, 4], [1, 12]], offset=1),
+    "outside": lambda t: t.ap([[12, 4], [1, 12]], offset=1).typed(),
     "negative step": lambda t: t[:, 2:0:-1],
     "empty": lambda t: t[:, 1:1],
     "too many": lambda t: t[0, 0, 0, 0],

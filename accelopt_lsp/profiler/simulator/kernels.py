@@ -331,7 +331,21 @@ def tensor_inputs(arguments: Any) -> Iterator[TensorInput]:
 
 
 def outputs_of(outcome: Outcome) -> list[Array]:
-    """Carriers of a run's outputs, as they are now."""
+    """Carriers of a run's outputs, as they are now.
+
+    Raises:
+        KernelRejected: elements that hold nothing were stored to one, and not overwritten.
+    """
+    for tensor in outcome.tensors:
+        memory = tensor.settle()
+        line = memory.remains() if memory.left else None
+        if line is not None:
+            raise KernelRejected(
+                f"{memory.name or 'an output'} ends with elements that were never written "
+                f"({memory.origin}); store what was computed only, or overwrite the rest",
+                "R099",
+                line,
+            )
     return [_contents(t) for t in outcome.tensors]
 
 

@@ -197,7 +197,10 @@ def reinterpret(tensor: Tensor, dtype: Any) -> Tensor:
     memory = tensor.settle()
     if element is not memory.element:
         memory.expose()
-    return Tensor(memory, shape, strides, offset, element, tensor.buffer)
+    view = Tensor(memory, shape, strides, offset, element, tensor.buffer)
+    if tensor.fault is not None:
+        view.fault = tensor.fault.of(view)
+    return view
 
 
 def rearrange(tensor: Tensor, source: Any, target: Any, sizes: dict[str, int]) -> Tensor:

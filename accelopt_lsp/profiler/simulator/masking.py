@@ -119,7 +119,8 @@ def _whole_plan(session: Session, entry: Entry, bound: dict[str, Any]) -> Plan:
     plain = dict(bound)
     for name, value in bound.items():
         if isinstance(value, Tensor) and value.fault is not None:
-            plain[name] = value.derived(value.shape, value.strides, value.offset)
+            plain[name] = whole = value.derived(value.shape, value.strides, value.offset)
+            whole.fault = None
     return session.plan(entry, plain)
 
 

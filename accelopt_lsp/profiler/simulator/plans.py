@@ -113,6 +113,8 @@ class Step:
             may pass through.
         accumulators: engine whose accumulators or random numbers it uses, and its lanes; None
             for most.
+        carries: it only moves elements, each to a place that is known: one that holds nothing
+            makes its destination hold nothing.
         by_lane: each partition of its results depends on the same one of its operands only.
         by_element: so does each element, on that at the same place.
         partial: it says which positions it writes, and leaves others as they are.
@@ -129,6 +131,7 @@ class Step:
     is_matmul: bool
     dynamic: bool = False
     moves: bool = False
+    carries: bool = False
     by_lane: bool = False
     by_element: bool = False
     accumulators: tuple[str, slice] | None = None
@@ -269,6 +272,7 @@ def _step(issue: Issue, lowered: Lowered, extra: Mapping[str, Any]) -> Step:
         into_result=into_result,
         is_matmul=issue.op in ("nc_matmul", "nc_matmul_mx"),
         moves=_moves(issue, lowered),
+        carries=_carries(issue, lowered),
         by_element=issue.op in _BY_ELEMENT and len(writes) == 1,
         by_lane=issue.op in _BY_LANE and _same_lanes(issue, lowered),
         dynamic=any(lowered.types[slot].dynamic is not None for _, slot in issue.operands),
@@ -309,6 +313,13 @@ def _moves(issue: Issue, lowered: Lowered) -> bool:
         for role, slot in issue.operands
         if (operand := spec.operand(role)) is not None and operand.written
     )
+
+
+def _carries(issue: Issue, lowered: Lowered) -> bool:
+    if issue.op not in _MOVERS | MOVES or issue.op in PARTIAL:
+        return False
+    static = all(lowered.types[slot].dynamic is None for _, slot in issue.operands)
+    return static and all(role != "before" for role, _ in issue.operands)
 
 
 def _accumulators(issue: Issue, lowered: Lowered) -> tuple[str, slice] | None:

@@ -12,6 +12,7 @@ from accelopt_lsp.nki.operands import Buffer, DynamicKind
 from accelopt_lsp.profiler.simulator.dynamic import Index
 from accelopt_lsp.profiler.simulator.elements import Array, as_dtype
 from accelopt_lsp.profiler.simulator.errors import KernelRejected
+from accelopt_lsp.profiler.simulator.faults import pattern_fault
 from accelopt_lsp.profiler.simulator.indexing import Affine
 from accelopt_lsp.profiler.simulator.masks import Mask
 from accelopt_lsp.profiler.simulator.registers import Register
@@ -182,23 +183,18 @@ def access_pattern(
     if element is not memory.element:
         memory.expose()
     view = Tensor(memory, shape, strides, start, element, tensor.buffer)
-    _check_pattern(view, dynamic=index is not None)
+    _check_partitions(view)
+    if index is None:
+        # Kernels make views past the last tile of a loop that nothing uses.
+        view.fault = pattern_fault(view)
     return with_index(view, index)
 
 
-def _check_pattern(view: Tensor, *, dynamic: bool) -> None:
-    row = view.row
-    if view.buffer is not Buffer.HBM and view.strides[0] != row and view.shape[0] > 1:
+def _check_partitions(view: Tensor) -> None:
+    if view.buffer is not Buffer.HBM and view.strides[0] != view.row and view.shape[0] > 1:
         raise KernelRejected(
-            f"the first stride on chip is the free size {row}, got {view.strides[0]}", "R082"
+            f"the first stride on chip is the free size {view.row}, got {view.strides[0]}", "R082"
         )
-    low = high = view.offset
-    for size, stride in zip(view.shape, view.strides, strict=True):
-        low, high = low + min(0, stride * (size - 1)), high + max(0, stride * (size - 1))
-    assert view.memory is not None
-    total = view.memory.rows * row
-    if low < 0 or (high >= total and not dynamic):
-        raise KernelRejected(f"elements {low} to {high} leave an allocation of {total}", "R028")
 
 
 def advanced(tensor: Tensor, parts: tuple[Any, ...], static: Any) -> Tensor:

@@ -185,6 +185,8 @@ class Tensor(Operators):
         made = Tensor(self.memory, shape, strides, offset, self.element, self.buffer)
         if self.dynamic is not None:
             made.dynamic = self.dynamic.fitted(self.shape, shape)
+        if self.fault is not None:
+            made.fault = self.fault.of(made)
         return made
 
     def static(self, offset: int) -> Tensor:

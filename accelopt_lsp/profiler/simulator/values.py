@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from accelopt_lsp.nki.operands import Buffer
 from accelopt_lsp.profiler.simulator import dynamic
 from accelopt_lsp.profiler.simulator.elements import POISON_BITS, ROUNDERS, Array
 from accelopt_lsp.profiler.simulator.errors import KernelRejected
 from accelopt_lsp.profiler.simulator.memory import FRESH, FULL, PARTIAL
 from accelopt_lsp.profiler.simulator.numerics.base import (
     GENERATORS,
+    INDICES,
     PARTS,
     REGISTERS,
     REMARKS,
@@ -47,6 +49,8 @@ def compute(
     # An instruction that was refused half-way may have left something behind.
     if _UNFILLED:
         _UNFILLED.clear()
+    if _MOVED:
+        _MOVED.clear()
     if REMARKS:
         REMARKS.clear()
     if step.dynamic:
@@ -66,6 +70,9 @@ def compute(
     if _UNFILLED:
         _write_filled(step, tensors, values, where, line)
         return
+    if _MOVED and not accumulates:
+        _write_moved(step, tensors, inputs, values, where, line)
+        return
     for role, at in step.writes:
         write(tensors[at], values[role], step.exact, where, accumulates)
 
@@ -84,6 +91,10 @@ def _write_parts(
 
 _UNFILLED: list[Array] = []
 """Which of the running instruction's operands was never written: ``[P]`` or ``[P, elements]``."""
+
+
+_MOVED: list[tuple[Tensor, Array]] = []
+"""Operands of the running instruction, which moves them, with where they hold nothing."""
 
 
 def _computes_on_nothing(step: Step, memory: Memory, values: Array, tensor: Tensor) -> bool:
@@ -119,11 +130,50 @@ def _write_filled(
                     f"{step.issue.op} reads parts of a tile that were never written", "R099", line
                 )
             nothing |= unwritten if unwritten.ndim == 2 else unwritten[:, None]
-        nothing = nothing.reshape(tensor.shape)
-        counts = ~nothing if where is None else ~nothing & where
-        write(tensor, values[role], step.exact, counts, False)
-        assert tensor.memory is not None
-        tensor.memory.forget(tensor, nothing)
+        _write_beside(tensor, values[role], step.exact, where, nothing.reshape(tensor.shape))
+
+
+def _write_moved(
+    step: Step,
+    tensors: Sequence[Tensor],
+    inputs: dict[str, Array],
+    values: dict[str, Any],
+    where: Array | None,
+    line: int,
+) -> None:
+    """Write what an instruction moved; what held nothing makes its destination hold nothing."""
+    found = {id(tensor): nothing for tensor, nothing in _MOVED}
+    marks = dict(inputs)
+    for role, at in step.reads:
+        if role in INDICES:
+            continue
+        nothing = found.get(id(tensors[at]))
+        marks[role] = np.zeros_like(inputs[role])
+        if nothing is not None:
+            marks[role][nothing] = 1
+    moved = step.numeric(marks, step.attrs)
+    source = _MOVED[0][0].memory
+    assert source is not None
+    origin = source.origin or f"{source.name or 'a tile'}, created on line {source.line}"
+    for role, at in step.writes:
+        tensor = tensors[at]
+        nothing = np.not_equal(moved[role], 0).reshape(tensor.shape)
+        _write_beside(tensor, values[role], step.exact, where, nothing)
+        memory = tensor.memory
+        assert memory is not None
+        memory.origin = f"{origin}; {step.issue.op} on line {line}"
+        if memory.buffer is Buffer.HBM:
+            memory.left.append((tensor, nothing, line))
+
+
+def _write_beside(
+    tensor: Tensor, values: Array, exact: bool, where: Array | None, nothing: Array
+) -> None:
+    """Write a result except where it is nothing; there, its destination holds nothing now."""
+    counts = ~nothing if where is None else ~nothing & where
+    write(tensor, values, exact, counts, False)
+    assert tensor.memory is not None
+    tensor.memory.forget(tensor, nothing if where is None else nothing & where)
 
 
 def _part(values: dict[str, Any], role: str, tensor: Tensor, where: Array | None) -> Array | None:
@@ -305,8 +355,14 @@ def read(session: Session, tensor: Tensor, line: int, step: Step) -> Array:
         ):
             session.notes.setdefault(f"line {line}: {message}")
             return values
-        if not memory.masked and not step.moves:
-            raise KernelRejected(message, "R099", line)
+        if memory.origin:
+            message += f" ({memory.origin})"
+        if not memory.masked:
+            if not step.moves and not step.carries:
+                raise KernelRejected(message, "R099", line)
+            nothing = memory.poisoned(values, tensor) if step.carries else None
+            if nothing is not None:
+                _MOVED.append((tensor, nothing))
         if not memory.quiet:
             session.notes.setdefault(f"line {line}: {message}")
         if values.dtype == np.float32 and not step.moves:

@@ -10,6 +10,7 @@ from accelopt_lsp.nki.operands import Buffer
 from accelopt_lsp.profiler.simulator import run_time
 from accelopt_lsp.profiler.simulator.dynamic import Index
 from accelopt_lsp.profiler.simulator.errors import KernelRejected
+from accelopt_lsp.profiler.simulator.faults import IndexFault
 from accelopt_lsp.profiler.simulator.indexing import (
     Affine,
     ArangeVector,
@@ -23,53 +24,6 @@ from accelopt_lsp.profiler.simulator.tensors import Tensor
 
 _RUN_TIME = frozenset({Tensor, run_time.RunTimeIndex})
 _PATTERNS: dict[tuple[Any, ...], tuple[Any, ...]] = {}
-
-
-class IndexFault:
-    """An index that leaves its dimension; a mask may cut it short before it is used.
-
-    Attributes:
-        terms: (dimension, size, offset, strides along the view's axes, view's shape).
-    """
-
-    __slots__ = ("shape", "terms")
-
-    def __init__(
-        self, shape: tuple[int, ...], terms: tuple[tuple[int, int, int, tuple[int, ...]], ...]
-    ) -> None:
-        self.shape = shape
-        self.terms = terms
-
-    def narrowed(self, axis: int, low: int, high: int) -> IndexFault | None:
-        """The same after cutting an axis; None when all indices are inside."""
-        shape = (*self.shape[:axis], high - low, *self.shape[axis + 1 :])
-        terms = tuple(
-            (dim, size, offset + low * strides[axis], strides)
-            for dim, size, offset, strides in self.terms
-        )
-        left = IndexFault(shape, terms)
-        return left if left.describe() else None
-
-    def describe(self) -> str:
-        """The first index outside, or an empty string."""
-        for dim, size, offset, strides in self.terms:
-            low, high = _reach(offset, strides, self.shape)
-            if low < 0 or high >= size:
-                return (
-                    f"index {low} to {high} leaves dimension {dim} of size {size}; "
-                    "mask the call or shorten the index"
-                )
-        return ""
-
-
-def _reach(offset: int, strides: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, int]:
-    low = high = offset
-    for stride, size in zip(strides, shape, strict=True):
-        if stride > 0:
-            high += stride * (size - 1)
-        else:
-            low += stride * (size - 1)
-    return low, high
 
 
 def _out_of_bounds(dim: int, size: int, text: str) -> KernelRejected:
@@ -195,7 +149,8 @@ def _basic(tensor: Tensor, parts: tuple[Any, ...]) -> Tensor:
         new_shape.append(1)
         new_strides.append(1)
     view = tensor.derived(tuple(new_shape), tuple(new_strides), offset)
-    view.fault = tensor.fault
+    if isinstance(tensor.fault, IndexFault):
+        view.fault = tensor.fault
     return view if index is None else run_time.with_index(view, index)
 
 
@@ -275,7 +230,12 @@ def _advanced(tensor: Tensor, parts: tuple[Any, ...]) -> Tensor:
     memory = tensor.memory
     if not inside:
         view.fault = _fault(tensor, shape, _forms(parts), offsets)
-    elif view.dynamic is None and memory is not None and memory.element is element:
+    elif (
+        view.dynamic is None
+        and view.fault is None
+        and memory is not None
+        and memory.element is element
+    ):
         start = 0 if tensor.buffer is Buffer.HBM else offset // memory.row
         view.operand = types.get(start)
         if view.operand is None:

@@ -48,6 +48,9 @@ PARTS: dict[str, Callable[[Array, Mapping[str, Any]], Array]] = {}
 MOVES = frozenset({"local_gather", "nc_n_gather", "nc_stream_shuffle"})
 """Instructions that move elements of one type as they are."""
 
+INDICES = frozenset({"index", "indices"})
+"""Roles of operands of :data:`MOVES` that say what to move."""
+
 GENERATORS = frozenset(
     {"dropout", "rand2", "rand_get_state", "rand_set_state", "rng", "set_rng_seed"}
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from accelopt_lsp.profiler.simulator.elements import Array
@@ -39,11 +41,27 @@ def _nc_matmul(inputs: Inputs, attrs: Attributes) -> Results:
 def _moved(stationary: Array, moving: Array) -> Array | None:
     """``stationary.T @ moving`` where one of them selects rows of the other, without arithmetic."""
     moved: Array | None = None
-    if _selects(moving):
+    if _is_identity(moving):
+        # Copied first: reading columns of rows that lie pages apart costs twice as much.
+        moved = np.ascontiguousarray(stationary).T
+    elif _is_identity(stationary):
+        moved = moving
+    elif _selects(moving):
         moved = stationary[moving.argmax(axis=0)].T
     elif _selects(stationary):
         moved = moving[stationary.argmax(axis=0)]
     return moved
+
+
+@lru_cache(maxsize=16)
+def _identity(size: int) -> Array:
+    return np.eye(size, dtype=np.float32)
+
+
+def _is_identity(matrix: Array) -> bool:
+    """The usual selection, found with a twentieth of the work."""
+    size = matrix.shape[0]
+    return matrix.shape == (size, size) and bool((matrix == _identity(size)).all())
 
 
 def _selects(matrix: Array) -> bool:
