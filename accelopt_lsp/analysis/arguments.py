@@ -89,6 +89,7 @@ def discover_arguments(
         grid=directive.grid or call_site_grid(document, kernel),
         origins=origins,
         missing=tuple(p.name for p in unresolved()),
+        nki_version=directive.nki_version,
     )
 
 

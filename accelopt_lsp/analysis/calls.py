@@ -121,6 +121,8 @@ def _call_name(
         api = find_api(path)
         if api is None:
             return _unlisted(m, node, path, args, kwargs)
+        if api.varies(m.dialect):
+            m.find("R104", path, node)
         if api.role is Role.CREATION:
             return create(m, node, api, args, kwargs)
         if api.role in (Role.INSTRUCTION, Role.COMPUTE) and path != "nl.loop_reduce":

@@ -11,6 +11,7 @@ from accelopt_lsp.analysis.kernels import KernelSource
 from accelopt_lsp.analysis.syntax import Document
 from accelopt_lsp.nki.arguments import ArgumentSpec, SpecError, parse_spec, split_top_level
 from accelopt_lsp.nki.diagnostics import Diagnostic, Position, Severity, Span
+from accelopt_lsp.nki.dialects import is_version
 from accelopt_lsp.nki.targets import get_target
 
 DIRECTIVE = re.compile(r"#\s*accelopt:\s*(.*)$")
@@ -60,6 +61,8 @@ def parse_directive(text: str, line: int = 1) -> Directive:
                 grid = _grid(spec)
             elif name == "target":
                 named[name] = get_target(spec).name
+            elif name == "nki-version" and not is_version(spec.strip("'\"")):
+                problems.append((line, item, f"expected a version such as 0.6, got {spec!r}"))
             elif name in RESERVED:
                 named[name] = spec.strip("'\"")
             else:

@@ -110,7 +110,8 @@ def analyze_kernel(
     workload = build_workload(machine)
     dtype = product_dtype(issues_of(machine.records))
     profile = estimate(kernel.qualname, workload, target, dtype)
-    context = Context(document, kernel, machine, workload, profile)
+    version = options.nki_version or arguments.nki_version
+    context = Context(document, kernel, machine, workload, profile, version)
     for rule in all_rules():
         diagnostics.extend(rule().check(context))
     return KernelAnalysis(

@@ -213,6 +213,7 @@ class KernelArguments:
         grid: SPMD launch grid; empty for none.
         origins: parameter name to where its SPEC came from, for people.
         missing: parameters without default and without SPEC.
+        nki_version: NKI version that the file names, such as ``0.6``.
     """
 
     values: Mapping[str, ArgumentSpec] = field(factory=dict)
@@ -221,6 +222,7 @@ class KernelArguments:
     grid: tuple[int, ...] = ()
     origins: Mapping[str, str] = field(factory=dict)
     missing: tuple[str, ...] = ()
+    nki_version: str | None = None
 
     @property
     def complete(self) -> bool:

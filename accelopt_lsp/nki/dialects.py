@@ -97,6 +97,14 @@ def version_key(version: str) -> tuple[int, ...]:
     return tuple(parts)
 
 
+def is_version(text: str) -> bool:
+    """Whether a text is an NKI version such as ``0.4`` or ``0.4.0``."""
+    try:
+        return bool(version_key(text))
+    except ValueError:
+        return False
+
+
 class Role(StrEnum):
     """What an API is for; decides who handles a call to it."""
 
@@ -128,6 +136,11 @@ class Api:
 
     def signature(self, dialect: Dialect) -> Signature | None:
         return self.signatures.get(dialect)
+
+    def varies(self, dialect: Dialect) -> bool:
+        """Whether the dialect, or some version of it, lacks the name."""
+        signature = self.signatures.get(dialect)
+        return signature is None or signature.since is not None or signature.until is not None
 
     def bind(
         self, dialect: Dialect, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -179,6 +192,43 @@ def api(
             versions = (since, until) if dialect is Dialect.CURRENT else (None, None)
             signatures[dialect] = Signature(text, names, binder, *versions)
     return Api(name, role, summary, signatures, instruction)
+
+
+REPLACED: Mapping[str, str] = {
+    "nisa.tensor_copy_dynamic_src": "nisa.tensor_copy of t.ap(..., scalar_offset=...)",
+    "nisa.tensor_copy_dynamic_dst": "nisa.tensor_copy into t.ap(..., scalar_offset=...)",
+    "nl.all_reduce": "nki.collectives",
+    "nl.arange": "slices, or t.ap(...)",
+    "nl.atomic_rmw": "nisa.dma_compute with a vector_offset",
+    "nl.gemm_grid": "a launch grid of numbers, kernel[2](...)",
+    "nl.gemm_stationary_grid": "a launch grid of numbers, kernel[2](...)",
+    "nl.loop_reduce": "nisa.tensor_tensor",
+    "nl.mgrid": "slices, or t.ap(...)",
+    "nl.nc": "a launch grid of numbers, kernel[2](...)",
+    "nl.par_dim": "nothing: dimension 0 is the partition dimension",
+    "nl.spmd_dim": "a launch grid of numbers, kernel[2](...)",
+    "nl.static_cast": "the data type of dst",
+}
+"""What took the place of names that the current dialect no longer has (migration guide)."""
+
+
+def unavailable(entry: Api, dialect: Dialect, version: str | None) -> str:
+    """Why a kernel cannot use a name, for people; empty if it can.
+
+    Args:
+        version: NKI version in force; None takes any of the dialect.
+    """
+    signature = entry.signature(dialect)
+    instead = REPLACED.get(entry.name)
+    hint = f"; use {instead}" if instead and dialect is Dialect.CURRENT else ""
+    if signature is None:
+        other = next(iter(entry.signatures))
+        return f"{entry.name} is not part of {dialect.package}, only of {other.package}{hint}"
+    if version is None or signature.exists_in(version):
+        return ""
+    if signature.until is not None and version_key(version) > version_key(signature.until):
+        return f"{entry.name} exists up to NKI {signature.until}, this is NKI {version}{hint}"
+    return f"{entry.name} exists from NKI {signature.since} on, this is NKI {version}"
 
 
 def instruction(

@@ -41,6 +41,7 @@ class Job:
         function: qualified name of the kernel in it.
         arguments: what to call it with.
         target: target name.
+        nki_version: NKI version in force, such as ``0.6``; None is unknown.
         seeds: inputs to verify with, one run each; empty to trace shapes only.
         reference: file with ``forward`` (and, optionally, ``get_inputs``,
             ``transform_to_nki_inputs``, ``transform_nki_outputs``, ``rtol``).
@@ -64,6 +65,7 @@ class Job:
     read_paths: tuple[Path, ...] = ()
     limits: Limits = Limits()
     timeline: Path | None = None
+    nki_version: str | None = None
 
 
 class FailureKind(StrEnum):

@@ -94,9 +94,9 @@ def _write_page(code: str) -> str | None:
     from platformdirs import user_cache_path
 
     import accelopt_lsp
-    from accelopt_lsp.analysis.rules import all_rules, explain
+    from accelopt_lsp.analysis.rules import explain, known_codes
 
-    if code not in {rule.code for rule in all_rules()}:
+    if code not in known_codes():
         return None
     folder = user_cache_path("accelopt", appauthor=False) / "rules" / accelopt_lsp.__version__
     file = folder / f"{code}.md"

@@ -89,6 +89,7 @@ def job_for(kernel: ResolvedKernel, *, seeds: tuple[int, ...] = ()) -> Job:
         function=kernel.source.qualname,
         arguments=kernel.arguments,
         target=kernel.target,
+        nki_version=kernel.settings.nki_version or kernel.arguments.nki_version,
         seeds=seeds,
         reference=kernel.reference,
         read_paths=tuple(Path(p) for p in kernel.settings.read_paths),

@@ -9,6 +9,7 @@ from typing import Any
 
 from attrs import evolve, field, fields, frozen
 
+from accelopt_lsp.nki.dialects import is_version
 from accelopt_lsp.nki.targets import get_target
 
 
@@ -84,6 +85,8 @@ def _convert(name: str, value: Any) -> Any:
         return float(value)
     if not isinstance(value, str):
         raise SettingsError(f"{name} must be a string, got {value!r}")
+    if name == "nki_version" and not is_version(value):
+        raise SettingsError(f"nki-version must be a version such as 0.6, got {value!r}")
     if name == "target":
         try:
             return get_target(value).name

@@ -1,4 +1,8 @@
-"""Rules: one class each, from whose docstring hovers and documentation are made."""
+"""Rules: one class each, from whose docstring hovers and documentation are made.
+
+Rules of the table (:mod:`~accelopt_lsp.nki.rules`) that lowering alone decides need no code: their
+classes are made from the table.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +10,35 @@ from functools import cache
 
 from accelopt_lsp.analysis.rules import calls, limits, operands, performance, source
 from accelopt_lsp.analysis.rules.base import Context, Rule
+from accelopt_lsp.nki.rules import RuleEntry, rule_table
 
-__all__ = ["Context", "Rule", "all_rules", "explain", "find_rule"]
+__all__ = ["Context", "Rule", "all_rules", "explain", "find_rule", "known_codes"]
 
 
 @cache
 def all_rules() -> tuple[type[Rule], ...]:
-    """All rules, in the order of their codes."""
+    """All rules that static analysis decides, in the order of their codes."""
     found: list[type[Rule]] = []
     for module in (source, limits, operands, calls, performance):
         for value in vars(module).values():
             if isinstance(value, type) and issubclass(value, Rule) and value is not Rule:
                 found.append(value)
+    coded = {rule.code for rule in found}
+    for entry in rule_table().values():
+        if entry.by_analysis and entry.code not in coded:
+            found.append(_rule_of(entry))
     return tuple(sorted(set(found), key=lambda rule: rule.code))
+
+
+def _rule_of(entry: RuleEntry) -> type[Rule]:
+    title = entry.name.title().replace("-", "")
+    return type(title, (Rule,), {"__doc__": entry.page(), "code": entry.code, "name": entry.name})
+
+
+@cache
+def known_codes() -> tuple[str, ...]:
+    """Codes of all rules, also of those that only running a kernel decides, or nothing."""
+    return tuple(sorted({rule.code for rule in all_rules()} | set(rule_table())))
 
 
 def find_rule(code: str) -> type[Rule] | None:
@@ -37,7 +57,10 @@ def explain(code: str) -> str:
         KeyError: no such rule; the message lists the codes that exist.
     """
     rule = find_rule(code)
-    if rule is None:
-        known = ", ".join(r.code for r in all_rules())
-        raise KeyError(f"no rule {code!r}; known: {known}")
-    return rule.page()
+    if rule is not None:
+        return rule.page()
+    wanted = code.strip()
+    for entry in rule_table().values():
+        if wanted.upper() == entry.code or wanted.lower() == entry.name:
+            return f"# {entry.code}: {entry.name}\n\n{entry.page()}\n"
+    raise KeyError(f"no rule {code!r}; known: {', '.join(known_codes())}")

@@ -21,13 +21,17 @@ from accelopt_lsp.nki.workload import Workload
 
 @frozen(slots=True, eq=False)
 class Context:
-    """What a rule may look at."""
+    """What a rule may look at.
+
+    ``nki_version`` is the NKI version in force; None where nobody says.
+    """
 
     document: Document
     kernel: KernelSource
     machine: Machine
     workload: Workload
     profile: Profile
+    nki_version: str | None = None
 
     @property
     def latency_ns(self) -> float:

@@ -10,6 +10,7 @@ from accelopt_lsp.analysis.rules.base import Context, Rule
 from accelopt_lsp.analysis.rules.names import known_names
 from accelopt_lsp.nki.apis import APIS
 from accelopt_lsp.nki.diagnostics import Diagnostic, Fix, Severity
+from accelopt_lsp.nki.dialects import unavailable
 
 
 class BadCall(Rule):
@@ -74,6 +75,37 @@ class UnknownName(Rule):
                     {"line": line, "old": path.partition(".")[2], "new": near[0].partition(".")[2]},
                 )
             yield self.diagnostic(context, node, f"{path} is no name of NKI{hint}", fix=fix)
+
+
+class WrongVersion(Rule):
+    """## What it does
+    Finds functions that the file's dialect does not have, or not in the NKI version in force.
+
+    ## Why
+    They raise when the kernel is traced. The version is `nki-version` of the settings or of the
+    directive; while it is unknown, only names that no version of the dialect has are reported.
+
+    ## Example
+    ```python
+    # accelopt: x=f32[128,512] nki-version=0.5
+    nl.fori_loop(0, 8, body)  # since 0.6
+    ```
+
+    ## Use instead
+    What the message names, or the version that the kernel is for.
+    """
+
+    code = "R104"
+    name = "wrong-version"
+
+    def check(self, context: Context) -> Iterator[Diagnostic]:
+        dialect = context.kernel.dialect
+        for finding in context.machine.findings:
+            entry = APIS.get(finding.message) if finding.code == self.code else None
+            problem = unavailable(entry, dialect, context.nki_version) if entry else ""
+            if problem:
+                node = finding.node.func if isinstance(finding.node, ast.Call) else finding.node
+                yield self.diagnostic(context, node, problem)
 
 
 class KernelRaises(Rule):

@@ -180,6 +180,7 @@ class _JobRun:
             source=job.source,
             function=job.function,
             target=job.target,
+            nki_version=job.nki_version,
             grid=tuple(job.arguments.grid),
             specs={n: str(s) for n, s in job.arguments.values.items()},
             runs=runs,

@@ -29,6 +29,10 @@ class KernelRejected(SimulationError):
         self.add_note(f"rule {code}: accelopt explain {code}")
 
 
+class NameMissing(KernelRejected, AttributeError):
+    """A name of NKI that the kernel's dialect does not have, as code that asks for it sees it."""
+
+
 class ValuesNeeded(KernelRejected):
     """Control flow depends on a value that is unknown while only shapes are traced."""
 

@@ -11,7 +11,13 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-from accelopt_lsp.profiler.simulator.errors import SandboxViolation, UnsupportedByKernel
+from accelopt_lsp.nki.apis import find_api
+from accelopt_lsp.nki.dialects import Dialect, unavailable
+from accelopt_lsp.profiler.simulator.errors import (
+    NameMissing,
+    SandboxViolation,
+    UnsupportedByKernel,
+)
 
 ROOTS = ("nki", "neuronxcc")
 _SHORT = {"language": "nl", "isa": "nisa", "typing": "nt", "compiler": "ncc"}
@@ -25,6 +31,10 @@ class StandIn(ModuleType):
             raise AttributeError(name)
         module = self.__name__
         short = _SHORT.get(module.rpartition(".")[2], module)
+        known = find_api(f"{short}.{name}")
+        dialect = Dialect.CURRENT if module.partition(".")[0] == "nki" else Dialect.LEGACY
+        if known is not None and known.signature(dialect) is None:
+            raise NameMissing(unavailable(known, dialect, None), "R104")
         raise UnsupportedByKernel(f"accelopt's simulator does not know {short}.{name}")
 
 

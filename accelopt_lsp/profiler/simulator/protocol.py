@@ -74,6 +74,7 @@ class KernelTask:
         runs: runs with values, in order; the first one is traced.
         profile: schedule the trace and send a profile.
         timeline: file in the scratch folder for a Chrome trace.
+        nki_version: NKI version in force; names that it lacks are rejected.
     """
 
     token: str
@@ -87,6 +88,7 @@ class KernelTask:
     runs: tuple[Run, ...] = ()
     profile: bool = True
     timeline: str | None = None
+    nki_version: str | None = None
 
 
 @frozen(slots=True)

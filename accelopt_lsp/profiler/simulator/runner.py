@@ -119,6 +119,7 @@ class KernelRunner:
             instruction_limit=task.access.instructions,
             names=OPERATOR_NAMES,
         )
+        session.nki_version = task.nki_version
         session.tracing = tracing
         session.following = following
         if not full and any(r.seed is not None for r in task.runs):

@@ -11,6 +11,7 @@ from typing import Any, Self
 import numpy as np
 from attrs import evolve
 
+from accelopt_lsp.nki.apis import APIS
 from accelopt_lsp.nki.dialects import Dialect
 from accelopt_lsp.nki.dtypes import Kind
 from accelopt_lsp.profiler.simulator import cores
@@ -229,6 +230,7 @@ def _step(value: Any, loop: str) -> int:
 
 def _hardware_loop(name: str) -> Session:
     session = _running(name)
+    session.require(APIS[name])
     if session.in_order:
         raise KernelRejected(
             f"{name} inside nl.no_reorder is not supported; put no_reorder into the loop's body",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from accelopt_lsp.nki.dialects import Dialect
+from accelopt_lsp.nki.dialects import Api, Dialect, unavailable
 from accelopt_lsp.nki.dtypes import DType
 from accelopt_lsp.nki.lowering import RESULT
 from accelopt_lsp.nki.operands import Buffer, OperandType, row_major_strides
@@ -60,6 +60,7 @@ class Session:
         in_order: how many ``nl.no_reorder`` blocks are open.
         shared: tensors that the programs of a grid have in common.
         cores: the programs of the grid, while they run.
+        nki_version: NKI version in force; None takes whatever any version of the dialect has.
         placed: line of the first tile that the kernel placed by direct allocation (legacy).
         hbm_tensors: tensors that it created in HBM: allocation, memory, name, line.
     """
@@ -94,6 +95,7 @@ class Session:
         self.in_order = 0
         self.shared = SharedTensors()
         self.cores: Cores | None = None
+        self.nki_version: str | None = None
         self.placed: int | None = None
         self.hbm_tensors: list[tuple[int, str, str, int]] = []
         self._forms: dict[tuple[Any, ...], tuple[int, int, tuple[int, ...], OperandType]] = {}
@@ -268,7 +270,20 @@ class Session:
             found = self.plans[frozen] = self._build(entry, bound)
         return found
 
+    def require(self, entry: Api) -> None:
+        """See that the NKI version in force has a name.
+
+        Raises:
+            KernelRejected: it does not, or no longer.
+        """
+        if self.nki_version is None or entry.signature(self.dialect) is None:
+            return
+        problem = unavailable(entry, self.dialect, self.nki_version)
+        if problem:
+            raise KernelRejected(problem, "R104")
+
     def _build(self, entry: Entry, bound: dict[str, Any]) -> Plan:
+        self.require(entry.api)
         plan = build(entry, bound, self.target, self.names)
         for note in plan.lowered.notes:
             self.notes.setdefault(note)

@@ -11,6 +11,7 @@ APIS = (
         "Copies a tensor from HBM into a new SBUF tile.",
         legacy="(src, *, mask=None, dtype=None)",
         current="(src, dtype=None)",
+        since="0.3.0",
     ),
     api(
         "nl.store",
@@ -18,6 +19,7 @@ APIS = (
         "Copies a tile from SBUF to HBM.",
         legacy="(dst, value, *, mask=None)",
         current="(dst, value)",
+        since="0.3.0",
     ),
     api(
         "nl.load_transpose2d",

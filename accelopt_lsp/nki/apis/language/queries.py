@@ -111,12 +111,14 @@ APIS = (
         Role.QUERY,
         "Runs a function for every number of a range, in a loop of the hardware.",
         current="(lower, upper, body_fun, step=1)",
+        since="0.6.0",
     ),
     api(
         "nl.while_loop",
         Role.QUERY,
         "Runs a function as long as the register that it returns is not 0.",
         current="(init, body_fun)",
+        since="0.6.0",
     ),
     api(
         "nl.no_reorder",
