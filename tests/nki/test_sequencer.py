@@ -44,6 +44,8 @@ def test_registers_are_no_operands(name: str, args: list[Any], issued: list[str]
         ("nisa.sendrecv", [TILE, TILE], {**EXCHANGE, "use_gpsimd_dma": True}, "sendrecv@gpsimd"),
         ("nisa.core_barrier", ["f32[512,64]@hbm", (0, 1)], {}, "core_barrier@gpsimd"),
         ("nisa.core_barrier", ["f32[512,64]@hbm", (0, 1), "vector"], {}, "core_barrier@vector"),
+        ("nisa.core_barrier", ["f32[512,64]@hbm", 0], {}, "core_barrier@gpsimd"),
+        ("nisa.core_barrier", [TILE, (0, 1)], {}, "core_barrier@gpsimd"),
     ],
 )
 def test_calls(name: str, args: list[Any], kwargs: dict[str, Any], issued: str) -> None:
@@ -64,6 +66,8 @@ def test_calls(name: str, args: list[Any], kwargs: dict[str, Any], issued: str) 
         ("R034", "nisa.sendrecv", [TILE, "f32[128,64]@psum"], EXCHANGE),
         ("R088", "nisa.core_barrier", ["f32[512,64]@hbm", (0, 2)], {}),
         ("R088", "nisa.core_barrier", ["f32[512,64]@hbm", ()], {}),
+        ("R088", "nisa.core_barrier", ["f32[512,64]@hbm", 2], {}),
+        ("R034", "nisa.core_barrier", ["f32[128,64]@psum", (0, 1)], {}),
         ("R102", "nisa.core_barrier", ["f32[512,64]@hbm", (0, 1), "dma"], {}),
     ],
 )

@@ -74,6 +74,12 @@ MEETINGS: dict[str, tuple[str, Any]] = {
         "nisa.core_barrier(data=out, cores=(0, 1))" + STORE,
         lambda x: np.stack([x.sum(0), x.sum(0)]),
     ),
+    "barrier over a tile of each core": (
+        "nisa.dma_copy(dst=out[rank], src=mine)\nnisa.core_barrier(data=mine, cores=[0, 1])\n"
+        "nisa.dma_copy(dst=theirs, src=out[other])\n"
+        "nisa.core_barrier(data=theirs, cores=(0, 1))" + STORE,
+        lambda x: x[::-1],
+    ),
     "small transfer by gpsimd": (
         "nisa.sendrecv(mine, theirs, other, other, 0, dma_engine=nisa.dma_engine.gpsimd_dma)"
         + STORE,
@@ -82,6 +88,10 @@ MEETINGS: dict[str, tuple[str, Any]] = {
     "barrier of one": (
         "nisa.core_barrier(data=out, cores=(rank,))\nnisa.tensor_copy(dst=theirs, src=mine)"
         + STORE,
+        lambda x: x,
+    ),
+    "barrier of one, by its number": (
+        "nisa.core_barrier(data=out, cores=(rank))\nnisa.tensor_copy(dst=theirs, src=mine)" + STORE,
         lambda x: x,
     ),
     "inside a loop of the hardware": (

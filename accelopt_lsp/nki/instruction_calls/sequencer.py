@@ -56,4 +56,7 @@ def _sendrecv(b: Builder) -> None:
 def _core_barrier(b: Builder) -> None:
     b.tile("data")
     cores = b.values["cores"]
+    if isinstance(cores, int):
+        # A number alone, as in "(0)", is what kernels of AWS pass for one core.
+        cores = (cores,)
     b.emit("core_barrier", b.engine(Engine.GPSIMD), {"cores": cores}, data="data")

@@ -17,7 +17,7 @@ from accelopt_lsp.nki.instructions.base import (
     Operands,
 )
 from accelopt_lsp.nki.instructions.violations import Violation
-from accelopt_lsp.nki.operands import Buffer, Engine, OperandType
+from accelopt_lsp.nki.operands import Engine, OperandType
 from accelopt_lsp.nki.targets import Target
 
 COMPUTE_ENGINES = (Engine.GPSIMD, Engine.VECTOR, Engine.SCALAR, Engine.TENSOR, Engine.SYNC)
@@ -131,7 +131,7 @@ INSTRUCTIONS = (
         "core_barrier",
         "Waits until the cores that share a tensor have all come this far.",
         "no core goes on before all of cores have reached the barrier",
-        (Operand("data", frozenset({Buffer.HBM}), written=True),),
+        (Operand("data", DMA_BUFFERS, written=True),),
         COMPUTE_ENGINES,
         ("cores",),
         ("needs a launch grid of 2", "cores is (0, 1)"),

@@ -366,7 +366,8 @@ def core_barrier(session: Session, bound: dict[str, Any], plan: Plan, line: int)
     """``nisa.core_barrier`` of the running program, after its own instruction was issued."""
     cores = session.cores
     assert cores is not None
-    waiting = {int(c) for c in bound["cores"]}
+    named = bound["cores"]
+    waiting = {named} if isinstance(named, int) else {int(c) for c in named}
     if waiting == {cores.current.number}:
         return
     cores.meet(Meeting(("core_barrier",), line), plan)
