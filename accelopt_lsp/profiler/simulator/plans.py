@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,7 @@ from accelopt_lsp.profiler.simulator.numerics import (
 from accelopt_lsp.profiler.simulator.numerics.base import (
     ACCUMULATORS,
     GENERATORS,
+    INTO,
     KEPT,
     MOVES,
     PARTIAL,
@@ -118,6 +119,8 @@ class Step:
         by_lane: each partition of its results depends on the same one of its operands only.
         by_element: so does each element, on that at the same place.
         partial: it says which positions it writes, and leaves others as they are.
+        direct: position of its only result, in float32, which it can compute in place; -1 for
+            none.
     """
 
     issue: Issue
@@ -136,6 +139,7 @@ class Step:
     by_element: bool = False
     accumulators: tuple[str, slice] | None = None
     partial: bool = False
+    direct: int = -1
 
 
 @define(slots=True, eq=False)
@@ -278,7 +282,18 @@ def _step(issue: Issue, lowered: Lowered, extra: Mapping[str, Any]) -> Step:
         dynamic=any(lowered.types[slot].dynamic is not None for _, slot in issue.operands),
         accumulators=_accumulators(issue, lowered),
         partial=issue.op in PARTIAL,
+        direct=_direct(issue, lowered, writes),
     )
+
+
+def _direct(issue: Issue, lowered: Lowered, writes: Sequence[tuple[str, int]]) -> int:
+    if issue.op not in INTO or [role for role, _ in writes] != ["dst"]:
+        return -1
+    if _accumulators(issue, lowered) is not None:
+        return -1
+    _, at = writes[0]
+    written = lowered.types[issue.operands[at][1]]
+    return at if written.dtype.name == "float32" else -1
 
 
 _MOVERS = frozenset("nc_transpose tensor_copy dma_copy dma_transpose sendrecv".split())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from accelopt_lsp.profiler.simulator.memory import FRESH, FULL, PARTIAL
 from accelopt_lsp.profiler.simulator.numerics.base import (
     GENERATORS,
     INDICES,
+    OUT,
     PARTS,
     REGISTERS,
     REMARKS,
@@ -59,6 +61,16 @@ def compute(
     inputs = {role: read(session, tensors[at], line, step) for role, at in step.reads}
     if step.accumulators is not None:
         _load_accumulators(session, step, inputs, line)
+    if step.direct >= 0 and where is None and not (_UNFILLED or _MOVED):
+        out = _offered(tensors[step.direct], accumulates)
+        if out is not None:
+            inputs[OUT] = out
+            values = step.numeric(inputs, step.attrs)
+            if REMARKS:
+                _note_remarks(session, line)
+            if accumulates or values["dst"] is not out:
+                write(tensors[step.direct], values["dst"], step.exact, None, accumulates)
+            return
     values = step.numeric(inputs, step.attrs)
     if step.accumulators is not None:
         _keep_accumulators(session, step, values)
@@ -75,6 +87,25 @@ def compute(
         return
     for role, at in step.writes:
         write(tensors[at], values[role], step.exact, where, accumulates)
+
+
+def _offered(tensor: Tensor, accumulates: bool) -> Array | None:
+    """Where an instruction may compute its result: in its destination, if that holds float32.
+
+    A result that is added to its destination gets an array that is used again and again, and
+    stays in the processor's cache.
+    """
+    if accumulates:
+        return _scratch(tensor.shape)
+    memory = tensor.memory
+    assert memory is not None
+    memory.before_write(prod(tensor.shape))
+    return None if memory.special else memory.view(tensor)
+
+
+@lru_cache(maxsize=16)
+def _scratch(shape: tuple[int, ...]) -> Array:
+    return np.empty(shape, dtype=np.float32)
 
 
 def _write_parts(

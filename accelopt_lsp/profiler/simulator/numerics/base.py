@@ -34,6 +34,15 @@ returns them."""
 WHERE = "where"
 """Key of a mapping from role to the positions that an instruction writes at all."""
 
+OUT = "out"
+"""Key of the float32 array that a result goes to, offered to instructions in :data:`INTO`: they may
+compute it there, and then return that array. It may overlap operands."""
+
+INTO = frozenset(
+    {"activation", "nc_matmul", "nc_transpose", "reciprocal", "tensor_scalar", "tensor_tensor"}
+)
+"""Instructions that can compute their result where it belongs."""
+
 PARTIAL = frozenset(
     {"nc_stream_shuffle", "nonzero_with_count", "quantize_mx", "tensor_copy_predicated"}
 )
@@ -95,10 +104,18 @@ def operand_of(inputs: Inputs, attrs: Attributes, role: str, data: Array) -> Any
     return attrs.get(role) if given is None else like(given, data)
 
 
-def pair(op: str, a: Any, b: Any, reverse: bool, attrs: Attributes) -> Array:
+def offered(inputs: Inputs, shape: tuple[int, ...]) -> Array | None:
+    """Where a result of that shape may be computed; None for an array of its own."""
+    out = inputs.get(OUT)
+    return out if out is not None and out.shape == shape else None
+
+
+def pair(
+    op: str, a: Any, b: Any, reverse: bool, attrs: Attributes, out: Array | None = None
+) -> Array:
     """One operator, with its operands swapped if ``reverse``; exact on GpSimd's integers."""
     exact = attrs.get("engine") == "gpsimd"
-    return operate(op, b, a, exact=exact) if reverse else operate(op, a, b, exact=exact)
+    return operate(op, b, a, exact, out) if reverse else operate(op, a, b, exact, out)
 
 
 def finished(values: Array, attrs: Attributes) -> Array:

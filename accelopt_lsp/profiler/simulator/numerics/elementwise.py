@@ -16,6 +16,7 @@ from accelopt_lsp.profiler.simulator.numerics.base import (
     computes,
     finished,
     like,
+    offered,
     operand_of,
     pair,
 )
@@ -23,13 +24,12 @@ from accelopt_lsp.profiler.simulator.numerics.functions import (
     UNARY,
     VALID_MAGNITUDES,
     prelu,
-    reciprocal,
 )
 from accelopt_lsp.profiler.simulator.numerics.operators import UnknownOperator, as_float
 
 
-def _applied(name: str, value: Array) -> Array:
-    """An activation function of scaled and shifted data."""
+def _applied(name: str, value: Array, out: Array | None = None) -> Array:
+    """An activation function of scaled and shifted data, in ``out`` if that is easy."""
     function = UNARY.get(name)
     if function is None:
         raise UnknownOperator(f"unknown activation function {name!r}")
@@ -40,6 +40,8 @@ def _applied(name: str, value: Array) -> Array:
             "Engine's results are invalid; the simulator goes on with the mathematical function"
         )
     with np.errstate(all="ignore"):
+        if out is not None and isinstance(function, np.ufunc):
+            return function(value, out=out)
         return function(value)
 
 
@@ -52,7 +54,7 @@ def _activation(inputs: Inputs, attrs: Attributes) -> Results:
     bias = operand_of(inputs, attrs, "bias", data)
     if bias is not None and not (isinstance(bias, float | int) and bias == 0):
         value = value + as_float(bias)
-    result = _applied(attrs["op"], value)
+    result = _applied(attrs["op"], value, offered(inputs, value.shape))
     if attrs.get("reduce_op") is None:
         return {"dst": result}
     return {"dst": result, **accumulate(inputs, attrs, attrs["reduce_op"], result)}
@@ -89,17 +91,22 @@ def _exponential(inputs: Inputs, attrs: Attributes) -> Results:
 def _tensor_tensor(inputs: Inputs, attrs: Attributes) -> Results:
     first = inputs["data1"]
     second = like(inputs["data2"], first)
-    return {"dst": finished(pair(attrs["op"], first, second, False, attrs), attrs)}
+    out = offered(inputs, first.shape)
+    return {"dst": finished(pair(attrs["op"], first, second, False, attrs, out), attrs)}
 
 
 @computes("tensor_scalar")
 def _tensor_scalar(inputs: Inputs, attrs: Attributes) -> Results:
     data = inputs["data"]
     first = operand_of(inputs, attrs, "operand0", data)
-    value: Any = pair(attrs["op0"], data, first, attrs.get("reverse0", False), attrs)
-    if attrs.get("op1") is not None:
+    out = offered(inputs, data.shape)
+    op1 = attrs.get("op1")
+    value: Any = pair(
+        attrs["op0"], data, first, attrs.get("reverse0", False), attrs, None if op1 else out
+    )
+    if op1 is not None:
         second = operand_of(inputs, attrs, "operand1", data)
-        value = pair(attrs["op1"], value, second, attrs.get("reverse1", False), attrs)
+        value = pair(op1, value, second, attrs.get("reverse1", False), attrs, out)
     return {"dst": finished(value, attrs)}
 
 
@@ -133,7 +140,8 @@ def _dma_copy(inputs: Inputs, attrs: Attributes) -> Results:
 
 @computes("reciprocal")
 def _reciprocal_instruction(inputs: Inputs, attrs: Attributes) -> Results:
-    return {"dst": reciprocal(as_float(inputs["data"]))}
+    data = as_float(inputs["data"])
+    return {"dst": np.divide(np.float32(1), data, out=offered(inputs, data.shape))}
 
 
 @computes("memset")

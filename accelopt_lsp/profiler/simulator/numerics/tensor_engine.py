@@ -12,6 +12,7 @@ from accelopt_lsp.profiler.simulator.numerics.base import (
     Inputs,
     Results,
     computes,
+    offered,
 )
 from accelopt_lsp.profiler.simulator.numerics.operators import (
     as_float,
@@ -35,7 +36,8 @@ def _nc_matmul(inputs: Inputs, attrs: Attributes) -> Results:
         if moved is not None:
             return {"dst": moved}
     with np.errstate(all="ignore"):
-        return {"dst": np.matmul(stationary.T, moving)}
+        out = offered(inputs, (stationary.shape[1], moving.shape[1]))
+        return {"dst": np.matmul(stationary.T, moving, out=out)}
 
 
 def _moved(stationary: Array, moving: Array) -> Array | None:
