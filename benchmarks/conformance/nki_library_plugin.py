@@ -21,7 +21,7 @@ import numpy as np
 
 from accelopt_lsp.nki.dialects import Dialect
 from accelopt_lsp.nki.dtypes import Kind, all_dtypes, get_dtype, numpy_dtype
-from accelopt_lsp.profiler.simulator import hook, kernels
+from accelopt_lsp.profiler.simulator import elements, hook, kernels
 from accelopt_lsp.profiler.simulator.elements import _BY_NUMPY, ELEMENTS, as_dtype
 from accelopt_lsp.profiler.simulator.numerics import mx
 
@@ -48,9 +48,17 @@ class Output:
         array = np.asarray(self.values)
         if dtype is None or array.dtype == dtype:
             return array
-        if np.dtype(dtype) in PACKED.values():
+        if {array.dtype, np.dtype(dtype)} & set(PACKED.values()):
+            # A reference in another type of that size holds the same bits.
             return np.ascontiguousarray(array).view(dtype)
         return static_cast(array, dtype)
+
+
+def from_carrier(values: Any, element: Any) -> Any:
+    """What a kernel returned in the type that stands for it; packed types in their own."""
+    array = elements.from_carrier(values, element)
+    kind = PACKED.get(element.name)
+    return array if kind is None else np.ascontiguousarray(array).view(kind)
 
 
 def cpu_simulate(function: Any) -> Any:
@@ -151,6 +159,7 @@ class AnyName(ModuleType):
 def install() -> None:
     """Serve the modules under the names that the tests import."""
     hook.install()
+    kernels.from_carrier = from_carrier
     for name, numpy_type in PACKED.items():
         _BY_NUMPY[numpy_type] = get_dtype(name)
         ELEMENTS[get_dtype(name)].dtype = numpy_type

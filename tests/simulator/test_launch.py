@@ -285,6 +285,13 @@ def test_arrays_of_jax(monkeypatch: pytest.MonkeyPatch) -> None:
     assert np.array_equal(before, X)
 
 
+def test_elements_with_fields_keep_their_bits() -> None:
+    pairs = np.zeros((2, 3), np.dtype([("low", "u2"), ("high", "u2")]))
+    bits = np.arange(6, dtype=np.uint32).reshape(2, 3) + (7 << 16)
+    write_back(pairs, bits)
+    assert np.array_equal(pairs.view(np.uint32), bits)
+
+
 # Measuring.
 
 

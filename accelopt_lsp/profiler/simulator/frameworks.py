@@ -79,6 +79,9 @@ def write_back(value: Any, array: Array) -> None:
     """Put what a kernel wrote to an argument into the caller's array, if that can be changed."""
     if isinstance(value, np.ndarray):
         if value.flags.writeable:
+            if value.dtype.names:
+                # An element with fields, which assigning a number would fill one by one.
+                array = np.ascontiguousarray(array).view(value.dtype)
             value[...] = array.reshape(value.shape)
     elif is_torch(value):
         value.detach().copy_(_to_torch(array).reshape(value.shape))
