@@ -58,7 +58,9 @@ _STANDS_FOR = {"min": -1e38, "max": 1e38, "on_false_value": -3.4028234663852886e
 """Numbers of these parameters are limited; one that is possible stands for any other."""
 _SHAPES = frozenset({"pattern", "n", "num_elem_per_idx", "num_valid_indices", "shuffle_mask"})
 """Parameters whose numbers must agree with the shapes of tiles."""
-_IGNORED = frozenset({"mask", "name", "dge_mode", "oob_mode", "priority"})
+_IGNORED = frozenset({"mask", "name", "priority"})
+_MODES = frozenset({"dge_mode", "oob_mode"})
+"""Arguments that decide no count: taken where they are named, else left to the default."""
 
 
 def call_api(
@@ -160,7 +162,7 @@ def _bind_error(m: Machine, node: ast.AST, error: BindError) -> Unknown:
 
 def _lowering_error(m: Machine, node: ast.AST, name: str, error: LoweringError) -> Unknown:
     text = str(error)
-    severity = Severity.ERROR if error.code in ("R027", "R024") else Severity.WARNING
+    severity = Severity.ERROR if error.code in ("R024", "R027", "R068") else Severity.WARNING
     m.find(error.code, f"{name}: {text}" if not text.startswith(name) else text, node, severity)
     m.unknown(text)
     return Unknown(text)
@@ -189,6 +191,8 @@ def _lowering_value(name: str, value: Value) -> Any:
     """
     if name in _IGNORED:
         return None
+    if name in _MODES:
+        return value.last if isinstance(value, Ref) else None
     if isinstance(value, View):
         return value.operand()
     if isinstance(value, Unknown):

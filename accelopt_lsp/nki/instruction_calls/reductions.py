@@ -29,8 +29,6 @@ def _tensor_scalar_reduce(b: Builder) -> None:
         **numbers(b, "operand0", "reduce_init"),
         **reads_registers(b, "reset_reduce"),
     }
-    if attrs["reverse0"]:
-        b.notes.append(f"{b.api}: reverse0 is documented as not supported yet")
     if b.values.get("reduce_res_negate"):
         attrs["reduce_res_negate"] = True
     operands = optional_tiles(b, "operand0", "reduce_init", "reduce_res")
@@ -71,6 +69,12 @@ def _tensor_tensor_scan(b: Builder) -> None:
 def _tensor_reduce(b: Builder) -> None:
     data = b.tile("data")
     axes = reduce_axes(b.values["axis"], len(data.shape))
+    if 0 in axes:
+        raise LoweringError(
+            f"cannot reduce the partition axis 0 of {list(data.shape)}; multiply with ones on the "
+            "tensor engine, or take tensor_partition_reduce",
+            "R068",
+        )
     shape = reduced_shape(data.shape, axes, bool(b.values.get("keepdims")))
     dst = b.destination(shape, b.dtype(data.dtype))
     emit_reduce(b, dst, "data", b.values["op"], axes, negate=bool(b.values.get("negate")))

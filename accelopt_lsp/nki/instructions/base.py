@@ -38,6 +38,7 @@ class Operand:
         vector: a per-partition scalar, shape ``[P, 1]``.
         written: the instruction writes it.
         optional: it may be left out, or be a plain number.
+        shape_code: rule that a vector of another shape breaks.
         anywhere: it need not start where access patterns must (its own check says where).
     """
 
@@ -47,6 +48,7 @@ class Operand:
     written: bool = False
     optional: bool = False
     anywhere: bool = False
+    shape_code: str = "R027"
 
 
 @frozen(slots=True)
@@ -209,7 +211,7 @@ def _shape_violations(instruction: Instruction, operands: Operands) -> Iterator[
         elif spec.vector:
             if given.free != 1:
                 yield Violation(
-                    "R027",
+                    spec.shape_code,
                     f"{instruction.id}: {spec.role} must have one element a partition, "
                     f"it has {given.free}",
                     spec.role,

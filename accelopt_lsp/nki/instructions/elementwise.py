@@ -149,8 +149,8 @@ INSTRUCTIONS = (
         (
             DST,
             DATA,
-            Operand("bias", vector=True, optional=True),
-            Operand("scale", vector=True, optional=True),
+            Operand("bias", vector=True, optional=True, shape_code="R002"),
+            Operand("scale", vector=True, optional=True, shape_code="R004"),
             Operand("reduce_res", vector=True, written=True, optional=True),
         ),
         (Engine.SCALAR,),

@@ -42,6 +42,8 @@ def masked_call(session: Session, entry: Entry, bound: dict[str, Any], frame: Fr
         return session.invoke(entry, bound, frame)
     if entry.name in FULL_WIDTH:
         return _product(session, entry, bound, bounds, frame)
+    if entry.name == "nisa.bn_stats":
+        _check_statistics(bounds)
     rank = mask.rank
     narrowed = dict(bound)
     for name, value in bound.items():
@@ -129,6 +131,21 @@ def _whole(session: Session, entry: Entry, bound: dict[str, Any]) -> OperandType
     result = _whole_plan(session, entry, bound).lowered.result
     assert result is not None
     return result
+
+
+def _check_statistics(bounds: dict[int, Cut]) -> None:
+    """A mask leaves statistics whole: it may cut partitions only.
+
+    Raises:
+        KernelRejected: it cuts the axis that bn_stats reduces.
+    """
+    for axis, (size, low, high) in bounds.items():
+        if axis and high - low != size:
+            raise KernelRejected(
+                f"bn_stats: the mask leaves {high - low} of {size} elements of axis {axis}, along "
+                "which it reduces; give it a slice of the tile instead",
+                "R044",
+            )
 
 
 def _nothing(session: Session, entry: Entry, bound: dict[str, Any], frame: FrameType) -> Any:

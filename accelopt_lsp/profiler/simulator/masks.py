@@ -76,8 +76,9 @@ class Mask:
                 )
             return True
         raise KernelRejected(
-            "a mask cannot decide control flow, and masks are combined with & rather than and",
-            "R043",
+            "a comparison of indices is a mask and cannot decide control flow; give it as mask= of "
+            "the instruction, and combine masks with & and |",
+            "R010",
         )
 
     @property

@@ -198,7 +198,7 @@ class Session:
             raise KernelRejected(
                 f"a tile of {partition_bytes} bytes a partition does not fit PSUM "
                 f"({self._psum} bytes)",
-                "R052",
+                "R051",
             )
 
     def storage_site(self, site: Site, slot: str = "") -> int:

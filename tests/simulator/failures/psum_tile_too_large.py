@@ -1,4 +1,4 @@
-# expect: rejected line=11 code=R052 does not fit PSUM
+# expect: rejected line=11 code=R051 does not fit PSUM
 import neuronxcc.nki as nki
 import neuronxcc.nki.isa as nisa
 import neuronxcc.nki.language as nl

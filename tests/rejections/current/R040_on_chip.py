@@ -1,0 +1,27 @@
+import nki
+import nki.isa as nisa
+import nki.language as nl
+
+
+def load(x):
+    tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=x)
+    return tile
+
+
+def store(tile):
+    out = nl.ndarray(tile.shape, dtype=tile.dtype, buffer=nl.shared_hbm)
+    nisa.dma_copy(dst=out, src=tile)
+    return out
+
+
+# accelopt: x=f32[128,512]
+@nki.jit
+def broken(x):
+    return load(x)  # expect-function: R040 SBUF
+
+
+# accelopt: x=f32[128,512]
+@nki.jit
+def valid(x):
+    return store(load(x))

@@ -1,0 +1,27 @@
+import nki
+import nki.isa as nisa
+import nki.language as nl
+
+
+def load(x):
+    tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=x)
+    return tile
+
+
+def store(tile):
+    out = nl.ndarray(tile.shape, dtype=tile.dtype, buffer=nl.shared_hbm)
+    nisa.dma_copy(dst=out, src=tile)
+    return out
+
+
+# accelopt: x=f32[128,512]
+@nki.jit
+def broken(x):
+    return store(load(x).permute((1, 0)))  # expect: R081
+
+
+# accelopt: x=f32[128,512]
+@nki.jit
+def valid(x):
+    return store(load(x).reshape((128, 2, 256)).permute((0, 2, 1)))

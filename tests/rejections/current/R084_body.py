@@ -1,0 +1,39 @@
+import nki
+import nki.isa as nisa
+import nki.language as nl
+
+
+def load(x):
+    tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=x)
+    return tile
+
+
+def store(tile):
+    out = nl.ndarray(tile.shape, dtype=tile.dtype, buffer=nl.shared_hbm)
+    nisa.dma_copy(dst=out, src=tile)
+    return out
+
+
+# accelopt: x=f32[128,512]
+@nki.jit
+def broken(x):
+    tile = load(x)
+
+    def body(i):
+        return i
+
+    nl.fori_loop(0, 4, body)  # expect: R084
+    return store(tile)
+
+
+# accelopt: x=f32[128,512]
+@nki.jit
+def valid(x):
+    tile = load(x)
+
+    def body(i):
+        nisa.tensor_scalar(dst=tile, data=tile, op0=nl.add, operand0=1.0)
+
+    nl.fori_loop(0, 4, body)
+    return store(tile)

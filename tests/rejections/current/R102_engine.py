@@ -1,0 +1,35 @@
+import nki
+import nki.isa as nisa
+import nki.language as nl
+
+
+def load(x):
+    tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=x)
+    return tile
+
+
+def store(tile):
+    out = nl.ndarray(tile.shape, dtype=tile.dtype, buffer=nl.shared_hbm)
+    nisa.dma_copy(dst=out, src=tile)
+    return out
+
+
+# accelopt: x=f32[128,512]
+@nki.jit
+def broken(x):
+    tile = load(x)
+    out = nl.ndarray((128, 512), dtype=x.dtype, buffer=nl.sbuf)
+    nisa.tensor_tensor(
+        dst=out, data1=tile, data2=tile, op=nl.add, engine=nisa.engine.scalar
+    )  # expect: R102 scalar
+    return store(out)
+
+
+# accelopt: x=f32[128,512]
+@nki.jit
+def valid(x):
+    tile = load(x)
+    out = nl.ndarray((128, 512), dtype=x.dtype, buffer=nl.sbuf)
+    nisa.tensor_tensor(dst=out, data1=tile, data2=tile, op=nl.add, engine=nisa.engine.gpsimd)
+    return store(out)

@@ -1,0 +1,24 @@
+import neuronxcc.nki as nki
+import neuronxcc.nki.language as nl
+
+
+def store(tile):
+    out = nl.ndarray(tile.shape, dtype=tile.dtype, buffer=nl.shared_hbm)
+    nl.store(out, value=tile)
+    return out
+
+
+# accelopt: x=f32[128,512]
+@nki.jit
+def broken(x):
+    tile = nl.load(x)
+    tile.assert_shape((128, 256))  # expect: R006 [128, 256]
+    return store(tile)
+
+
+# accelopt: x=f32[128,512]
+@nki.jit
+def valid(x):
+    tile = nl.load(x)
+    tile.assert_shape((128, 512))
+    return store(tile)

@@ -1,0 +1,21 @@
+import neuronxcc.nki as nki
+import neuronxcc.nki.language as nl
+
+
+def store(tile):
+    out = nl.ndarray(tile.shape, dtype=tile.dtype, buffer=nl.shared_hbm)
+    nl.store(out, value=tile)
+    return out
+
+
+# accelopt: x=f32[128,512]
+@nki.jit
+def broken(x):
+    i = nl.arange(128)[:, None]
+    return store(nl.load(x[i, 0:512]))  # expect: R035
+
+
+# accelopt: x=f32[128,512]
+@nki.jit
+def valid(x):
+    return store(nl.load(x[0:128, 0:512]))

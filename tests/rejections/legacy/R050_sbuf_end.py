@@ -1,0 +1,30 @@
+import neuronxcc.nki as nki
+import neuronxcc.nki.compiler as ncc
+import neuronxcc.nki.language as nl
+
+
+def store(tile):
+    out = nl.ndarray(tile.shape, dtype=tile.dtype, buffer=nl.shared_hbm)
+    nl.store(out, value=tile)
+    return out
+
+
+# accelopt: x=f32[128,512]
+@nki.jit
+def broken(x):
+    tile = nl.ndarray(
+        (nl.par_dim(128), 512), dtype=x.dtype, buffer=ncc.sbuf.mod_alloc(base_addr=176 * 1024)
+    )  # expect: R050 180224
+    return store(nl.load(x))
+
+
+# accelopt: x=f32[128,512]
+@nki.jit
+def valid(x):
+    out = nl.ndarray((128, 512), dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.ndarray(
+        (nl.par_dim(128), 512), dtype=x.dtype, buffer=ncc.sbuf.mod_alloc(base_addr=174 * 1024)
+    )
+    tile[...] = nl.load(x)
+    nl.store(out, value=tile)
+    return out
