@@ -123,6 +123,18 @@ def test_carriers_hold_every_type(dtype: Any) -> None:
     assert as_dtype(back.dtype) is dtype or alike
 
 
+@pytest.mark.parametrize(
+    "name", ["bfloat16", "float16", "float8_e4m3", "float8_e4m3fn", "float8_e5m2"]
+)
+def test_every_pattern_of_bits_survives_both_ways(name: str) -> None:
+    dtype = get_dtype(name)
+    kind = np.dtype(f"u{dtype.nbytes}")
+    bits = np.arange(1 << 8 * dtype.nbytes, dtype=kind)
+    back = from_carrier(to_carrier(bits.view(numpy_dtype(dtype)), dtype), dtype)
+    different = np.flatnonzero(back.view(kind) != bits)
+    assert not different.size, [hex(n) for n in different]
+
+
 def test_integers_saturate_and_round_to_even() -> None:
     values = np.array([0.5, 1.5, 2.5, 300.0, -300.0, np.nan], dtype=np.float32)
     assert list(ROUNDERS["int8"](values)) == [0, 2, 2, 127, -128, 0]

@@ -236,6 +236,11 @@ def to_carrier(values: Array, dtype: DType) -> Array:
     source = np.asarray(values)
     if dtype.kind is Kind.PACKED:
         return np.ascontiguousarray(source).view(carrier)
+    if source.dtype == numpy_dtype(dtype) and _has_payloads(source, dtype):
+        from accelopt_lsp.profiler.simulator.bits import STORAGE, from_bits
+
+        stored = np.ascontiguousarray(source).view(STORAGE[dtype.name])
+        return from_bits(stored, dtype)
     if source.dtype == ml_dtypes.bfloat16 or source.dtype.kind == "V":
         source = source.astype(np.float32)
     if carrier == np.float32:
@@ -245,5 +250,23 @@ def to_carrier(values: Array, dtype: DType) -> Array:
 
 
 def from_carrier(values: Array, dtype: DType) -> Array:
-    """Values in the NumPy type of ``dtype``."""
-    return values.astype(numpy_dtype(dtype), copy=False)
+    """Values in the NumPy type of ``dtype``; NaNs keep their bits, which may be data."""
+    with np.errstate(all="ignore"):
+        made = values.astype(numpy_dtype(dtype), copy=False)
+    if _has_payloads(values, dtype):
+        from accelopt_lsp.profiler.simulator.bits import to_bits
+
+        lost = np.isnan(values)
+        made[lost] = to_bits(values[lost], dtype).view(made.dtype)
+    return made
+
+
+def _has_payloads(values: Array, dtype: DType) -> bool:
+    """Whether there are NaNs that NumPy's conversions would make all the same.
+
+    Kernels store numbers as elements of a narrower type, next to values of that type.
+    """
+    if dtype.kind is not Kind.FLOAT or dtype.nbytes > 2:
+        return False
+    with np.errstate(invalid="ignore"):
+        return bool(np.isnan(values).any())
