@@ -387,12 +387,19 @@ def run(
     decorator's platform_target=, else for trn1 (neuronxcc.nki) or trn2 (nki).
     NKI_PRECISE_FP=0 keeps floating-point values in float32 between instructions.
 
+    nki-version of the project's settings (pyproject.toml) is the version of NKI in force.
     A kernel that hardware or compiler would refuse raises KernelRejected: the message has the
     figures, and accelopt explain CODE tells more about the rule.
     """
     from accelopt_lsp.profiler.simulator import run_script
+    from accelopt_lsp.workbench.settings import settings_for
 
-    raise SystemExit(run_script(script, argv, module=module, sandbox=sandbox, target=target))
+    with usage_errors():
+        version = settings_for(Path.cwd() if module else Path(script)).nki_version
+    status = run_script(
+        script, argv, module=module, sandbox=sandbox, target=target, nki_version=version
+    )
+    raise SystemExit(status)
 
 
 @cli.command()

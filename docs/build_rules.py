@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from accelopt_lsp.analysis.rules import all_rules, explain
+from accelopt_lsp.nki.rules import Decided, rule_table
 
 PAGE = Path(__file__).with_name("rules.md")
 HEAD = """\
@@ -19,6 +20,11 @@ This page is generated from the rules' own documentation by `python docs/build_r
 compiler reject, P about what is slow, A about the arguments that a kernel is analyzed with,
 D about directives, S about syntax. The severity is the usual one; a finding may have a lower one,
 for example where it costs little time.
+
+A rule on what is rejected is decided by reading a kernel (`accelopt check`, the editor), by running
+it (`profile`, `optimize`, `run`), or both; the tables at the end list those that only running
+decides, and those of AWS's documentation that neither decides. A run that breaks a rule ends with
+`KernelRejected`: the code, the line, the figures that broke it, and what to do.
 
 Switch a rule off on one line with `# accelopt: ignore[CODE]`, in a file with
 `# accelopt: ignore-file[CODE]`, in a project with `ignore = ["CODE"]` under `[tool.accelopt]`.
@@ -39,7 +45,42 @@ def page() -> str:
         if not title.startswith("#"):
             title, body = f"# {rule.code}: {rule.name}", f"{title}\n{body}"
         sections.append(f'<a id="{anchor(rule)}"></a>\n#{title}\n{demoted(body)}')
-    return "\n".join([HEAD, *contents, "", "\n\n".join(sections)]).rstrip() + "\n"
+    body = [HEAD, *contents, "", "\n\n".join(sections), "", *_run(), "", *_undecided()]
+    return "\n".join(body).rstrip() + "\n"
+
+
+def _run() -> list[str]:
+    """Rules that only a run decides."""
+    rows = [
+        f"| {e.code} | {e.name} | {', '.join(e.dialects)} | {e.what} {e.why} | {e.instead} |"
+        for e in rule_table().values()
+        if e.decided is Decided.EXECUTION
+    ]
+    return [
+        "## Decided by running a kernel",
+        "",
+        "| code | name | dialects | what is rejected | use instead |",
+        "|---|---|---|---|---|",
+        *(row.replace("  |", " |").replace(" . ", ". ") for row in rows),
+    ]
+
+
+def _undecided() -> list[str]:
+    """Rules that nothing here decides, and why."""
+    rows = [
+        f"| {e.code} | {e.what} | {e.reason} |"
+        for e in rule_table().values()
+        if e.decided is Decided.NOBODY
+    ]
+    return [
+        "## Not decided",
+        "",
+        "Rules of AWS's documentation that are accepted here, or that another rule covers.",
+        "",
+        "| code | what it is about | why |",
+        "|---|---|---|",
+        *rows,
+    ]
 
 
 def anchor(rule: object) -> str:

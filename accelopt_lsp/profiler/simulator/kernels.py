@@ -33,10 +33,12 @@ class ScriptDefaults:
 
     Attributes:
         target: target name; None for the dialect's default.
+        nki_version: NKI version in force; None takes any of the dialect.
         observer: called with kernel, session and outputs after each call.
     """
 
     target: str | None = None
+    nki_version: str | None = None
     observer: Callable[[Kernel, Session], None] | None = None
 
 

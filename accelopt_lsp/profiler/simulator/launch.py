@@ -80,6 +80,7 @@ def run_from_script(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any
         full=True,
         names=OPERATOR_NAMES,
     )
+    session.nki_version = DEFAULTS.nki_version
     session.tracing = DEFAULTS.observer is not None
     converted = [convert_input(a) for a in args]
     named = {k: convert_input(v) for k, v in kwargs.items()}

@@ -27,6 +27,7 @@ def run_script(
     module: bool = False,
     sandbox: bool = False,
     target: str | None = None,
+    nki_version: str | None = None,
 ) -> int:
     """Run a script, or a module by name, as ``python`` would; gives its exit code.
 
@@ -36,13 +37,14 @@ def run_script(
         module: ``script`` is a module's name.
         sandbox: let it write to a scratch folder only, and use no network and no processes.
         target: hardware generation of kernels; by default trn1 for legacy ones, else trn2.
+        nki_version: NKI version in force; names that it lacks are rejected.
     """
     if not module and not os.path.isfile(script):
         print(f"accelopt run: no such script: {script}", file=sys.stderr)
         return 2
     path = Path.cwd() / "__main__.py" if module else Path(script).resolve()
     if not sandbox:
-        return _run(script, argv, path, module, target)
+        return _run(script, argv, path, module, target, nki_version)
     scratch = tempfile.mkdtemp(prefix="accelopt-run-")
     # A process of its own: nobody inside the fence could remove the scratch folder.
     sys.stdout.flush()
@@ -51,7 +53,7 @@ def run_script(
     if child == 0:
         status = 1
         try:
-            status = _run(script, argv, path, module, target, scratch)
+            status = _run(script, argv, path, module, target, nki_version, scratch)
         finally:
             sys.stdout.flush()
             sys.stderr.flush()
@@ -69,12 +71,14 @@ def _run(
     path: Path,
     module: bool,
     target: str | None,
+    nki_version: str | None,
     scratch: str | None = None,
 ) -> int:
     from accelopt_lsp.profiler.simulator import elements, hook, kernels
 
     hook.install()
     kernels.DEFAULTS.target = target
+    kernels.DEFAULTS.nki_version = nki_version
     if os.environ.get(elements.PRECISION_VARIABLE) == "0":
         elements.keep_precision()
     if scratch is not None:

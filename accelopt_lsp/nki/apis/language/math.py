@@ -23,7 +23,12 @@ def _unary(name: str, *, legacy: bool = True, instruction: str | None = None) ->
 
 
 def _binary(
-    name: str, summary: str = "", *, legacy: str | None, instruction: str | None = None
+    name: str,
+    summary: str = "",
+    *,
+    legacy: str | None,
+    instruction: str | None = None,
+    since: str | None = None,
 ) -> Api:
     return api(
         f"nl.{name}",
@@ -32,6 +37,7 @@ def _binary(
         legacy=legacy,
         current="(x, y, dtype=None)",
         instruction=instruction,
+        since=since,
     )
 
 
@@ -52,6 +58,16 @@ APIS = (
         legacy="(x, y, dtype=None, mask=None)",
         instruction="remainder",
     ),
-    _binary("abs_max", "The operand of larger magnitude; y where both are equal.", legacy=None),
-    _binary("abs_min", "The operand of smaller magnitude; y where both are equal.", legacy=None),
+    _binary(
+        "abs_max",
+        "The operand of larger magnitude; y where both are equal.",
+        legacy=None,
+        since="0.4.0",
+    ),
+    _binary(
+        "abs_min",
+        "The operand of smaller magnitude; y where both are equal.",
+        legacy=None,
+        since="0.4.0",
+    ),
 )

@@ -87,6 +87,7 @@ APIS = (
             Role.QUERY,
             f"Whether a buffer is {n.replace('_', ' ')} memory.",
             current="(buffer)",
+            since="0.3.0",
         )
         for n in ("hbm", "sbuf", "psum", "on_chip")
     ),
