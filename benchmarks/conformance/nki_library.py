@@ -9,11 +9,16 @@ from __future__ import annotations
 import ast
 import re
 import shutil
+import sys
 import tempfile
+import time
 from argparse import Namespace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pytest_runs import run_tests
+from rich.console import Console
+from rich.table import Table
 from table import Row
 
 TESTS = "test/integration/nkilib"
@@ -31,18 +36,16 @@ EXPLAINED = {
     f"{IDS}/core/utils/test_tensor_view.py": (
         "imports nki.compiler.frontend, internals of the compiler that are not documented"
     ),
-    f"{IDS}/core/mlp/test_mlp_proj_mxfp4.py::TestMlpProjMxfp4Kernel::test_mxfp4_gate_up": (
-        "the test copies padding rows that nothing was written to into its output, then "
-        "overwrites them there"
-    ),
 }
 """Beginning of a test's id to why it cannot pass."""
 
 
 def run(checkout: Path, options: Namespace) -> list[Row]:
-    """The smallest cases of each test function, for trn3 where the test is for that only."""
+    """The smallest cases of each test function, for trn3 too where a test is for that only.
+
+    Without ``--only``, the modules that use one of the references in PyTorch are run.
+    """
     rows: list[Row] = []
-    covered: set[str] = set()
     with tempfile.TemporaryDirectory() as scratch:
         copy = Path(scratch) / "nki-library"
         for folder in ("src", "test"):
@@ -50,40 +53,109 @@ def run(checkout: Path, options: Namespace) -> list[Row]:
         repaired = repair(copy)
         if repaired:
             print("repaired, since they do not compile:", ", ".join(repaired))
-        for file in sorted((copy / TESTS).rglob("test_*.py")):
-            name = str(file.relative_to(copy))
-            if options.only not in name:
-                continue
-            text = file.read_text("utf-8")
-            targets = (
-                ["trn2", "trn3"] if "exclude=[Platforms.TRN1, Platforms.TRN2]" in text else [""]
-            )
+        for name in chosen(copy, options.only):
+            start = time.perf_counter()
             found: list[Row] = []
-            for target in targets:
-                platform = [f"--platform-target={target}"] if target else []
-                found += run_tests(
-                    copy,
-                    [
-                        "--test-mode=simulation",
-                        f"--output-directory={scratch}/out",
-                        *platform,
-                        name,
-                    ],
-                    python=options.python,
-                    path=(copy / "src", copy / "src/nkilib_src", copy),
-                    plugins=("nki_library_plugin",),
-                    seconds=options.seconds,
-                    total_seconds=10 * options.seconds,
-                    cases=options.cases,
-                    variables={"NKILIB_SIMULATION_RUN_ALL": "1"},
-                    explained=EXPLAINED,
-                )
-            if any(r.outcome == "pass" for r in found):
-                covered |= references(text)
+            for target in targets((copy / name).read_text("utf-8")):
+                found += run_module(copy, name, target, options, Path(scratch))
+            passed = sum(r.outcome == "pass" for r in found)
+            print(
+                f"{name}: {passed} of {len(found)} in {time.perf_counter() - start:.0f} s",
+                file=sys.stderr,
+                flush=True,
+            )
             rows += found
-    print(f"reference files of modules in which a case passes: {len(covered)}")
-    print(", ".join(sorted(covered)))
+        summarize(copy, rows)
     return rows
+
+
+def run_module(copy: Path, name: str, target: str, options: Namespace, scratch: Path) -> list[Row]:
+    """One test module, for one target; an empty one leaves the tests' own."""
+    return run_tests(
+        copy,
+        [
+            "--test-mode=simulation",
+            f"--output-directory={scratch}/out",
+            *([f"--platform-target={target}"] if target else []),
+            name,
+        ],
+        python=options.python,
+        path=(copy / "src", copy / "src/nkilib_src", copy),
+        plugins=("nki_library_plugin",),
+        seconds=options.seconds,
+        total_seconds=10 * options.seconds,
+        cases=options.cases,
+        variables={"NKILIB_SIMULATION_RUN_ALL": "1", "OMP_NUM_THREADS": "1"},
+        explained=EXPLAINED,
+    )
+
+
+def targets(text: str) -> list[str]:
+    """What a test module is run for."""
+    return ["trn2", "trn3"] if "exclude=[Platforms.TRN1, Platforms.TRN2]" in text else [""]
+
+
+def chosen(copy: Path, only: str) -> list[str]:
+    """Test modules whose name contains a text; those that use a reference without one.
+
+    A module uses a reference if it imports it, or a module of the tests that does.
+    """
+    files = {
+        str(file.relative_to(copy)): file.read_text("utf-8")
+        for file in sorted((copy / TESTS).rglob("test_*.py"))
+    }
+    if only:
+        return [name for name in files if only in name]
+    using = {name: bool(references(text)) for name, text in files.items()}
+    for name, text in files.items():
+        helpers = re.findall(r"^from test\.integration\.(\S+) import", text, re.MULTILINE)
+        paths = [f"test/integration/{h.replace('.', '/')}.py" for h in helpers]
+        using[name] = using[name] or any(references(files.get(p, "")) for p in paths)
+    return [name for name, uses in using.items() if uses and "def test_" in files[name]]
+
+
+def matches(row: Row) -> bool:
+    """A case that ran a kernel to its end and compared what it gave."""
+    return row.outcome == "pass" and bool(row.ran.get("compared") and row.ran.get("launched"))
+
+
+def summarize(copy: Path, rows: Sequence[Row]) -> None:
+    """Print a table a reference file, one a decorated kernel, and the totals."""
+    cases: dict[str, list[str]] = {name: [] for name in reference_files(copy)}
+    decorated: dict[str, list[str]] = {}
+    launched: dict[str, list[str]] = {}
+    for row in filter(matches, rows):
+        forms = [text.rsplit(" ", 2) for text in row.ran["launched"]]
+        runs = ", ".join(sorted({f"{target} x{cores}" for _, target, cores in forms}))
+        for name in row.ran["references"]:
+            cases.setdefault(name, []).append(runs)
+        for name in row.ran["kernels"]:
+            decorated.setdefault(name, []).append(runs)
+        for name, _, _ in forms:
+            launched.setdefault(name, []).append(runs)
+    plain = {k: v for k, v in launched.items() if "::" in k and k not in decorated}
+    _print("reference files", cases)
+    _print("decorated kernels that ran in a case that matches", decorated)
+    _print("functions without a decorator, launched by tests", plain)
+    matched = sum(bool(found) for found in cases.values())
+    print(f"reference files with a match: {matched} of {len(cases)}")
+    print(f"decorated kernels matched: {len(decorated)}; launched without one: {len(plain)}")
+
+
+def _print(title: str, cases: Mapping[str, Sequence[str]]) -> None:
+    table = Table(title, "cases", "as (target x cores)")
+    for name, runs in sorted(cases.items()):
+        table.add_row(name, str(len(runs)), ", ".join(sorted(set(runs))) or "-")
+    Console(width=120).print(table)
+
+
+def reference_files(copy: Path) -> list[str]:
+    """The library's files of references, as module names below its package."""
+    root = copy / "src/nkilib_src/nkilib"
+    return [
+        ".".join(file.relative_to(root).with_suffix("").parts)
+        for file in sorted(root.rglob("*_torch.py"))
+    ]
 
 
 def references(text: str) -> set[str]:

@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import Any
 
 import ml_dtypes
+import nki_library_record as record
 import numpy as np
 
 from accelopt_lsp.nki.dialects import Dialect
@@ -66,13 +67,17 @@ def cpu_simulate(function: Any) -> Any:
 
     class Launcher:
         def __getitem__(self, cores: int) -> Any:
-            kernel = kernels.unwrap(function) or kernels.Kernel(function, Dialect.CURRENT)
+            kernel = kernels.unwrap(function)
+            if kernel is None:
+                record.PLAIN.add(function)
+                kernel = kernels.Kernel(function, Dialect.CURRENT)
             wanted = os.environ.get("NKI_NC_VERSION", "gen3")
             kernels.DEFAULTS.target = GENERATIONS.get(wanted, wanted)
             launch = kernel[cores] if cores > 1 else kernel
 
             def run(**inputs: Any) -> Any:
                 result = launch(**inputs)
+                record.launched(kernel.function, cores, kernels.DEFAULTS.target)
                 if result is None:
                     return None
                 many = isinstance(result, list | tuple)
@@ -159,6 +164,7 @@ class AnyName(ModuleType):
 def install() -> None:
     """Serve the modules under the names that the tests import."""
     hook.install()
+    record.watch_kernels()
     kernels.from_carrier = from_carrier
     for name, numpy_type in PACKED.items():
         _BY_NUMPY[numpy_type] = get_dtype(name)
@@ -204,11 +210,15 @@ MOVED = {"nkilib_src.nkilib.experimental.subkernels": "nkilib_src.nkilib.experim
 """Packages that a test imports by a name that the library no longer has."""
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: Any) -> None:
     """Name what the tests leave out: a compiled kernel, an import and a package that moved."""
+    config.pluginmanager.register(record)
     orchestrator = sys.modules.get("test.utils.test_orchestrator")
     if orchestrator is not None:
         orchestrator.Orchestrator._compiled_kernel = None
+    validators = sys.modules.get("test.utils.output_validator")
+    if validators is not None:
+        record.watch_comparisons(validators)
     dataclasses = sys.modules.get("test.utils.common_dataclasses")
     if dataclasses is not None:
         builtins.Platforms = dataclasses.Platforms
@@ -222,6 +232,7 @@ def pytest_collection_modifyitems() -> None:
     for name, module in list(sys.modules.items()):
         if name.startswith(("test.", "nkilib")) and "str" not in vars(module):
             vars(module)["str"] = Text
+    record.watch_references()
 
 
 install()

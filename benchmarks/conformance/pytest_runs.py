@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from table import Row
 
@@ -72,7 +73,7 @@ def run_tests(
     return [row(json.loads(line), explained or {}) for line in lines]
 
 
-def row(line: dict[str, str | float], explained: Mapping[str, str]) -> Row:
+def row(line: dict[str, Any], explained: Mapping[str, str]) -> Row:
     """A table row from one line of the plugin's report."""
     identity = str(line["id"])
     file, _, name = identity.partition("::")
@@ -80,4 +81,4 @@ def row(line: dict[str, str | float], explained: Mapping[str, str]) -> Row:
     reason = next((text for start, text in explained.items() if identity.startswith(start)), None)
     if outcome == "fail" and reason is not None:
         outcome, why = "explained", f"{reason} [{why}]"
-    return Row(file, name or file, outcome, why, float(line["seconds"]))
+    return Row(file, name or file, outcome, why, float(line["seconds"]), line.get("ran", {}))

@@ -28,8 +28,10 @@ def _stop(signum: int, frame: FrameType | None) -> None:
     raise TooSlow(f"longer than {os.environ['CONFORMANCE_SECONDS']} s")
 
 
-def _size(item: Any) -> float:
-    return sum(math.log2(int(n)) for n in re.findall(r"\d+", item.name) if int(n) > 1)
+def _size(item: Any) -> tuple[bool, float]:
+    """Small shapes first, and after them those beyond what a kernel takes."""
+    numbers = [int(n) for n in re.findall(r"\d+", item.name)]
+    return "boundary" in item.name, sum(math.log2(n) for n in numbers if n > 1)
 
 
 @pytest.hookimpl(trylast=True)
@@ -79,6 +81,7 @@ def pytest_runtest_makereport(item: Any, call: Any) -> Iterator[None]:
         "outcome": outcome,
         "why": why,
         "seconds": round(time.time() - call.start, 3),
+        "ran": dict(item.user_properties).get("ran", {}),
     }
     with open(os.environ["CONFORMANCE_REPORT"], "a", encoding="utf-8") as file:
         file.write(json.dumps(line) + "\n")

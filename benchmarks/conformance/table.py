@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from attrs import asdict, frozen
+from attrs import asdict, field, frozen
 from rich.console import Console
 from rich.table import Table
 
@@ -25,6 +26,7 @@ class Row:
             ``skip`` (the suite's own tests say so).
         why: the exception, the error against the reference, or the explanation.
         seconds: wall time of the case; None if it did not run.
+        ran: what the case ran, where the suite records it.
     """
 
     group: str
@@ -32,6 +34,7 @@ class Row:
     outcome: str
     why: str = ""
     seconds: float | None = None
+    ran: Mapping[str, Any] = field(factory=dict)
 
 
 def report(title: str, rows: Sequence[Row], out: Path | None, verbose: bool) -> int:
