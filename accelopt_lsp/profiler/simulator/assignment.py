@@ -179,6 +179,8 @@ def augment(session: Session, name: str, tensor: Tensor, other: Any, frame: Fram
         session.flush()
     if tensor.fault is not None and session.pending is None:
         raise KernelRejected(tensor.fault.describe(), "R028")
+    if tensor.shared:
+        tensor = tensor.again()
     pending = session.pending
     if (
         pending is not None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -51,23 +52,100 @@ def broadcast_grid(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[int
     return tuple(shape)
 
 
+_MANY = 1 << 16
+"""Indices of one form that are kept; a kernel with more of them starts over."""
+
+
+class Form:
+    """Grid and strides of affine indices, the same object for all that have them.
+
+    Kernels write their indices out at every use, and an iteration only moves them. So an index
+    is looked up by form and offset rather than made, equal ones are one object, and whatever was
+    found out about either (the view it selects, where it is a mask) is found again by identity.
+    """
+
+    __slots__ = ("_combined", "_made", "find", "shape", "strides")
+
+    def __init__(self, shape: tuple[int, ...], strides: tuple[int, ...]) -> None:
+        self.shape = shape
+        self.strides = strides
+        self._made: dict[int, Affine] = {}
+        self.find = self._made.get
+        self._combined: dict[tuple[Any, Any], Form] = {}
+
+    def at(self, offset: int) -> Affine:
+        """The index with this offset."""
+        found = self.find(offset)
+        if found is None:
+            if len(self._made) >= _MANY:
+                self._made.clear()
+            offset = int(offset)
+            found = self._made[offset] = object.__new__(Affine)
+            found.form = self
+            found.shape, found.strides, found.offset = self.shape, self.strides, offset
+            found._mask = found._column = found._line = None
+        return found
+
+    def times(self, factor: int) -> Form:
+        """Form of a multiple."""
+        found = self._combined.get((None, factor))
+        if found is None:
+            strides = tuple([s * factor for s in self.strides])
+            found = self._combined[(None, factor)] = form_of(self.shape, strides)
+        return found
+
+    def plus(self, other: Form, sign: int) -> Form:
+        """Form of a sum or difference over the common grid."""
+        found = self._combined.get((other, sign))
+        if found is None:
+            shape = broadcast_grid(self.shape, other.shape)
+            rank = len(shape)
+            left = (0,) * (rank - len(self.shape)) + self.strides
+            right = (0,) * (rank - len(other.shape)) + other.strides
+            strides = tuple([a + sign * b for a, b in zip(left, right, strict=True)])
+            found = self._combined[(other, sign)] = form_of(shape, strides)
+        return found
+
+
+_FORMS: dict[tuple[tuple[int, ...], tuple[int, ...]], Form] = {}
+
+
+def form_of(shape: tuple[int, ...], strides: tuple[int, ...]) -> Form:
+    """The form with this grid and these strides."""
+    found = _FORMS.get((shape, strides))
+    if found is None:
+        shape, strides = tuple([int(n) for n in shape]), tuple([int(n) for n in strides])
+        found = _FORMS[(shape, strides)] = Form(shape, strides)
+    return found
+
+
 class Affine:
-    """An affine index over a grid.
+    """An affine index over a grid. Equal ones are the same object (see :class:`Form`).
 
     Attributes:
+        form: grid and strides.
         shape: grid, axes of size 1 included.
         strides: change of the index along each axis.
         offset: index at the grid's origin.
     """
 
     __array_priority__ = 100.0
-    __hash__ = None  # type: ignore[assignment]
-    __slots__ = ("offset", "shape", "strides")
+    # By identity, which is what equal ones share: ``==`` makes a mask.
+    __hash__ = object.__hash__
+    __slots__ = ("_column", "_line", "_mask", "form", "offset", "shape", "strides")
 
-    def __init__(self, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> None:
-        self.shape = shape
-        self.strides = strides
-        self.offset = offset
+    form: Form
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    _column: Affine | None
+    _line: Affine | None
+    _mask: Mask | None
+
+    def __new__(  # noqa: PYI034 - no subclass could be shared
+        cls, shape: tuple[int, ...], strides: tuple[int, ...], offset: int
+    ) -> Affine:
+        return form_of(shape, strides).at(offset)
 
     @property
     def ndim(self) -> int:
@@ -87,6 +165,29 @@ class Affine:
 
     def __getitem__(self, key: Any) -> Affine:
         """Insert axes of size 1, as in ``nl.arange(128)[:, None]``."""
+        if type(key) is tuple and len(key) == 2:
+            # These two by far the most frequent, so they are remembered.
+            first, second = key
+            if second is None:
+                if type(first) is slice and first == _FULL_SLICE:
+                    found = self._column
+                    if found is None:
+                        found = self._column = self._expanded(key)
+                    return found
+            elif first is None and type(second) is slice and second == _FULL_SLICE:
+                found = self._line
+                if found is None:
+                    found = self._line = self._expanded(key)
+                return found
+        return self._expanded(key)
+
+    def _expanded(self, key: Any) -> Affine:
+        spread = None
+        if type(key) is tuple and len(self.shape) == 1 and _FULL_SLICE in key:
+            spread = (self, tuple([part is None for part in key]))
+            known = _EXPANDED.get(spread)
+            if known is not None:
+                return known
         parts = key if isinstance(key, tuple) else (key,)
         if Ellipsis in parts:
             at = parts.index(Ellipsis)
@@ -112,7 +213,10 @@ class Affine:
             axis += 1
         shape.extend(self.shape[axis:])
         strides.extend(self.strides[axis:])
-        return Affine(tuple(shape), tuple(strides), offset)
+        expanded = Affine(tuple(shape), tuple(strides), offset)
+        if spread is not None:
+            _EXPANDED[spread] = expanded
+        return expanded
 
     def reshape(self, *shape: Any) -> Affine:
         """Axes of size 1 may be inserted or dropped."""
@@ -141,19 +245,20 @@ class Affine:
 
     def _plus(self, other: Any, sign: int) -> Any:
         if isinstance(other, int | np.integer):
-            return Affine(self.shape, self.strides, self.offset + sign * int(other))
+            return self.form.at(self.offset + sign * int(other))
         if not isinstance(other, Affine):
             if isinstance(other, np.ndarray):
                 return self.values() + sign * other
             return NotImplemented
-        shape = broadcast_grid(self.shape, other.shape)
-        rank = len(shape)
-        left = (0,) * (rank - self.ndim) + self.strides
-        right = (0,) * (rank - other.ndim) + other.strides
-        strides = tuple([a + sign * b for a, b in zip(left, right, strict=True)])
-        return Affine(shape, strides, self.offset + sign * other.offset)
+        return self.form.plus(other.form, sign).at(self.offset + sign * other.offset)
 
     def __add__(self, other: Any) -> Any:
+        kind = type(other)
+        if kind is int or kind is LoopIndex:
+            form = self.form
+            offset = self.offset + other
+            found = form.find(offset)
+            return form.at(offset) if found is None else found
         return self._plus(other, 1)
 
     __radd__ = __add__
@@ -162,18 +267,19 @@ class Affine:
         return self._plus(other, -1)
 
     def __neg__(self) -> Affine:
-        return Affine(self.shape, tuple([-s for s in self.strides]), -self.offset)
+        return self.form.times(-1).at(-self.offset)
 
     def __rsub__(self, other: Any) -> Any:
         return (-self)._plus(other, 1)
 
     def __mul__(self, other: Any) -> Any:
-        if not isinstance(other, int | np.integer):
-            if isinstance(other, np.ndarray):
-                raise KernelRejected("an index is not a product of two indices", "R033")
-            return NotImplemented
-        factor = int(other)
-        return Affine(self.shape, tuple([s * factor for s in self.strides]), self.offset * factor)
+        if type(other) is not int:
+            if not isinstance(other, int | np.integer):
+                if isinstance(other, np.ndarray):
+                    raise KernelRejected("an index is not a product of two indices", "R033")
+                return NotImplemented
+            other = int(other)
+        return self.form.times(other).at(self.offset * other)
 
     __rmul__ = __mul__
 
@@ -191,10 +297,18 @@ class Affine:
         return self.values() % int(other)
 
     def _compare(self, other: Any, sign: int, shift: int) -> Any:
-        difference = self._plus(other, -1)
+        difference = self if type(other) is int and other == 0 else self._plus(other, -1)
         if difference is NotImplemented:
             return NotImplemented
-        return Mask((difference * sign + shift,))
+        term = difference if sign == 1 else difference * sign
+        if shift:
+            term = term + shift
+        if type(term) is not Affine:
+            return Mask((term,))
+        mask = term._mask
+        if mask is None:
+            mask = term._mask = Mask((term,))
+        return mask
 
     def __ge__(self, other: Any) -> Any:
         return self._compare(other, 1, 0)
@@ -217,55 +331,21 @@ class Affine:
         raise KernelRejected("a mask cannot use !=; combine < and > by two instructions", "R033")
 
 
-_RANGES: dict[tuple[int, ...], Affine] = {}
-
-
+@cache
 def arange(*args: int) -> Affine:
     """``nl.arange([start,] stop[, step])``: an index vector."""
-    found = _RANGES.get(args)
-    if found is None:
-        numbers = tuple(int(a) for a in args)
-        if not 1 <= len(numbers) <= 3:
-            raise KernelRejected(f"nl.arange takes 1 to 3 numbers, got {len(numbers)}")
-        span = range(*numbers)
-        if len(span) == 0:
-            raise KernelRejected(f"nl.arange{numbers} is empty")
-        found = _RANGES[args] = ArangeVector((len(span),), (span.step,), span.start)
-    return found
-
-
-class ArangeVector(Affine):
-    """What ``nl.arange`` returns; remembers its expansions, which kernels write out each time."""
-
-    __slots__ = ("_expanded", "column", "line")
-
-    def __init__(self, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> None:
-        super().__init__(shape, strides, offset)
-        self._expanded: dict[tuple[bool, ...], Affine] = {}
-        self.column = Affine((*shape, 1), (*strides, 0), offset)
-        self.line = Affine((1, *shape), (0, *strides), offset)
-
-    def __getitem__(self, key: Any) -> Affine:
-        if type(key) is tuple:
-            if len(key) == 2:
-                # nl.arange(n)[:, None] and [None, :], by far the most frequent.
-                first, second = key
-                if second is None and type(first) is slice and first == _FULL_SLICE:
-                    return self.column
-                if first is None and type(second) is slice and second == _FULL_SLICE:
-                    return self.line
-            pattern = tuple([part is None for part in key])
-            found = self._expanded.get(pattern)
-            if found is not None and _FULL_SLICE in key:
-                return found
-            expanded = super().__getitem__(key)
-            if _FULL_SLICE in key:
-                self._expanded[pattern] = expanded
-            return expanded
-        return super().__getitem__(key)
+    numbers = tuple(int(a) for a in args)
+    if not 1 <= len(numbers) <= 3:
+        raise KernelRejected(f"nl.arange takes 1 to 3 numbers, got {len(numbers)}")
+    span = range(*numbers)
+    if len(span) == 0:
+        raise KernelRejected(f"nl.arange{numbers} is empty")
+    return Affine((len(span),), (span.step,), span.start)
 
 
 _FULL_SLICE = slice(None)
+_EXPANDED: dict[tuple[Affine, tuple[bool, ...]], Affine] = {}
+"""Index vectors, and where axes of size 1 were put around them, to what came of it."""
 
 
 class Grid(tuple[Affine, ...]):

@@ -32,6 +32,8 @@ def _joins(code: CodeType, at: int) -> bool:
     return False
 
 
+_UNKNOWN = object()
+
 Bounds = dict[int, tuple[int, int, int]]
 """Axis of the mask's grid to (size of the axis, first valid position, end of the valid ones)."""
 
@@ -40,14 +42,20 @@ class Mask:
     """All terms must be at least 0 where the instruction is to act."""
 
     __hash__ = None  # type: ignore[assignment]
-    __slots__ = ("terms",)
+    __slots__ = ("_joined", "_split", "terms")
 
     def __init__(self, terms: tuple[Affine, ...]) -> None:
         self.terms = terms
+        self._split: Any = _UNKNOWN
+        self._joined: tuple[Mask, Mask] | None = None
 
     def __and__(self, other: Any) -> Any:
         if isinstance(other, Mask):
-            return Mask(self.terms + other.terms)
+            # Kernels write masks out at every use; one made before is split already.
+            known = self._joined
+            if known is None or known[0] is not other:
+                known = self._joined = (other, Mask(self.terms + other.terms))
+            return known[1]
         if isinstance(other, bool | np.bool_):
             return self if other else NEVER
         return NotImplemented
@@ -89,8 +97,14 @@ class Mask:
         """Bounds per axis, and the terms that span several axes; None where nothing is valid.
 
         A term with one varying axis only cuts that axis short, so the instruction runs on a
-        smaller tile. Axes are counted in a grid of :attr:`rank`.
+        smaller tile. Axes are counted in a grid of :attr:`rank`. Memoised.
         """
+        if self._split is _UNKNOWN:
+            self._split = self._cut()
+        found: tuple[Bounds, tuple[Affine, ...]] | None = self._split
+        return found
+
+    def _cut(self) -> tuple[Bounds, tuple[Affine, ...]] | None:
         rank = self.rank
         bounds: Bounds = {}
         rest: list[Affine] = []

@@ -15,6 +15,7 @@ from accelopt_lsp.nki.operands import Buffer, Dynamic, OperandType, row_major_st
 from accelopt_lsp.profiler.simulator import state as sessions
 from accelopt_lsp.profiler.simulator.elements import ELEMENTS, Array, ElementType
 from accelopt_lsp.profiler.simulator.errors import KernelRejected
+from accelopt_lsp.profiler.simulator.indexing import Affine
 from accelopt_lsp.profiler.simulator.memory import Memory
 from accelopt_lsp.profiler.simulator.overloads import Operators
 from accelopt_lsp.profiler.simulator.trace import Region
@@ -66,6 +67,9 @@ class Tensor(Operators):
             cuts it short.
         dynamic: what of its addresses is known at run time only (an :class:`~.dynamic.Index`).
         augmented: it is the result of an in-place operator, so that assigning it is no copy.
+        patterns: what affine indices select of tensors like it (see :mod:`.views`).
+        views: views of it that were selected before, by the indices; None for none yet.
+        shared: it is one of these, so that nothing may be noted on it.
     """
 
     __array_priority__ = 1000.0
@@ -80,8 +84,11 @@ class Tensor(Operators):
         "memory",
         "offset",
         "operand",
+        "patterns",
         "shape",
+        "shared",
         "strides",
+        "views",
     )
 
     def __init__(
@@ -104,6 +111,9 @@ class Tensor(Operators):
         self.fault: Any = None
         self.augmented = False
         self.dynamic: Any = None
+        self.patterns: dict[Any, Any] | None = None
+        self.views: dict[tuple[Any, ...], Tensor] | None = None
+        self.shared = False
 
     # What the simulator needs.
 
@@ -205,6 +215,13 @@ class Tensor(Operators):
         """NumPy view of the carrier (full mode only)."""
         assert self.memory is not None
         return self.memory.view(self)
+
+    def again(self) -> Tensor:
+        """Another view of the same."""
+        made = Tensor(self.memory, self.shape, self.strides, self.offset, self.element, self.buffer)
+        made.operand, made._region = self.operand, self._region
+        made.fault, made.dynamic = self.fault, self.dynamic
+        return made
 
     def same_place(self, other: Tensor) -> bool:
         """Whether both views address the same elements."""
@@ -381,7 +398,7 @@ class BlockTensor:
         prefix: block indices already given.
     """
 
-    __slots__ = ("_made", "blocks", "buffer", "element", "make", "prefix", "tile")
+    __slots__ = ("_made", "_views", "blocks", "buffer", "element", "make", "prefix", "tile")
 
     def __init__(
         self,
@@ -398,6 +415,7 @@ class BlockTensor:
         self.make = make
         self.prefix: tuple[int, ...] = ()
         self._made: dict[tuple[int, ...], Tensor] = {}
+        self._views: dict[tuple[Any, ...], Tensor] = {}
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -458,14 +476,28 @@ class BlockTensor:
         return view, ()
 
     def __getitem__(self, key: Any) -> Any:
+        if type(key) is tuple and type(key[-1]) is Affine:
+            # Views by block and affine indices, once more: most kernels of NKI 0.1 use each of
+            # them for writing and for reading.
+            try:
+                view = self._views.get(key)
+            except TypeError:
+                view = None
+            if view is not None:
+                return view
         found, rest = self._split(key)
-        return found[rest] if rest and isinstance(found, Tensor) else found
+        if not rest or not isinstance(found, Tensor):
+            return found
+        selected = views.select(found, rest)
+        if selected.shared and not self.prefix:
+            self._views[key] = selected
+        return selected
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        found, rest = self._split(key)
+        found = self[key]
         if isinstance(found, BlockTensor):
             raise KernelRejected("assign to one block at a time", "R014")
-        sessions.active().assign(found, rest or Ellipsis, value)
+        sessions.active().assign(found, Ellipsis, value)
 
 
 from accelopt_lsp.profiler.simulator import layouts, run_time, views  # noqa: E402 - made of tensors

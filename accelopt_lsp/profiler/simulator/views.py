@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from accelopt_lsp.nki.operands import Buffer
+from accelopt_lsp.nki.operands import Buffer, OperandType
 from accelopt_lsp.profiler.simulator import run_time
 from accelopt_lsp.profiler.simulator.dynamic import Index
 from accelopt_lsp.profiler.simulator.errors import KernelRejected
 from accelopt_lsp.profiler.simulator.faults import IndexFault
 from accelopt_lsp.profiler.simulator.indexing import (
     Affine,
-    ArangeVector,
     DynamicSlice,
+    Form,
     LoopIndex,
     broadcast_grid,
 )
@@ -23,7 +23,8 @@ from accelopt_lsp.profiler.simulator.registers import Register
 from accelopt_lsp.profiler.simulator.tensors import Tensor
 
 _RUN_TIME = frozenset({Tensor, run_time.RunTimeIndex})
-_PATTERNS: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+_PATTERNS: dict[tuple[Any, ...], dict[tuple[Form | None, ...], _Selection]] = {}
+"""What affine indices select, by shape, strides and so on of the tensor, then by their forms."""
 
 
 def _out_of_bounds(dim: int, size: int, text: str) -> KernelRejected:
@@ -38,13 +39,22 @@ def select(tensor: Tensor, key: Any) -> Tensor:
     """
     if key is Ellipsis:
         return tensor
+    known = tensor.views
+    if known is not None and type(key) is tuple and type(key[0]) is Affine:
+        try:
+            view = known.get(key)
+        except TypeError:
+            # Slices and arrays have no hash; they are no keys here.
+            view = None
+        if view is not None:
+            return view
     # An index may be all of nl.mgrid[...], which is a kind of tuple.
     parts = key if type(key) is tuple else tuple(key) if isinstance(key, tuple) else (key,)
     for part in parts:
         kind = type(part)
         if kind is slice or kind is int or kind is LoopIndex:
             continue
-        if kind is Affine or kind is ArangeVector:
+        if kind is Affine:
             return _advanced(tensor, parts)
         if kind in _RUN_TIME:
             return run_time.advanced(tensor, parts, _advanced)
@@ -189,17 +199,22 @@ def _advanced(tensor: Tensor, parts: tuple[Any, ...]) -> Tensor:
             f"{list(tensor.shape)}",
             "R028",
         )
-    # Kernels write indices out at every use, so this is the busiest loop of a trace.
-    element = tensor.element
-    found: list[Any] = [tensor.shape, tensor.strides, tensor.buffer, element.name]
+    # Kernels write indices out at every use, so this is the busiest loop of a trace: what the
+    # forms of the indices select is looked up, and only offsets are added here.
+    patterns = tensor.patterns
+    if patterns is None:
+        key = (tensor.shape, tensor.strides, tensor.buffer, tensor.element.name)
+        patterns = tensor.patterns = _PATTERNS.setdefault(key, {})
+    found: list[Form | None] = []
     offsets: list[int] = []
+    numbers = False
     for part in parts:
         kind = type(part)
-        if kind is Affine or kind is ArangeVector:
-            found.append(part.shape)
-            found.append(part.strides)
+        if kind is Affine:
+            found.append(part.form)
             offsets.append(part.offset)
         elif kind is int or kind is LoopIndex:
+            numbers = True
             found.append(None)
             offsets.append(part)
         elif kind is Tensor:
@@ -211,64 +226,87 @@ def _advanced(tensor: Tensor, parts: tuple[Any, ...]) -> Tensor:
         elif kind is np.ndarray and part.ndim:
             return run_time.listed(tensor, parts, _advanced)
         else:
+            numbers = True
             found.append(None)
             offsets.append(_integer(part))
-    key = tuple(found)
-    pattern = _PATTERNS.get(key)
+    forms = tuple(found)
+    pattern = patterns.get(forms)
     if pattern is None:
-        pattern = _PATTERNS[key] = _pattern(tensor, _forms(parts))
-    shape, strides, reaches, types = pattern
+        pattern = patterns[forms] = _pattern(tensor, forms)
     offset = tensor.offset
     inside = True
-    for number, stride, (low, high, size) in zip(  # noqa: B905 - equal by construction
-        offsets, tensor.strides, reaches
-    ):
+    for number, (stride, low, end) in zip(offsets, pattern.steps):  # noqa: B905 - equally many
         offset += number * stride
-        if number + low < 0 or number + high >= size:
+        if number < low or number >= end:
             inside = False
-    view = tensor.derived(shape, strides, offset)
-    memory = tensor.memory
-    if not inside:
-        view.fault = _fault(tensor, shape, _forms(parts), offsets)
-    elif (
-        view.dynamic is None
-        and view.fault is None
-        and memory is not None
-        and memory.element is element
-    ):
-        start = 0 if tensor.buffer is Buffer.HBM else offset // memory.row
-        view.operand = types.get(start)
-        if view.operand is None:
-            types[start] = view.typed()
+    if not inside or tensor.dynamic is not None or tensor.fault is not None:
+        view = tensor.derived(pattern.shape, pattern.strides, offset)
+        if not inside:
+            view.fault = _fault(tensor, pattern.shape, forms, offsets)
+        return view
+    memory, element = tensor.memory, tensor.element
+    view = Tensor(memory, pattern.shape, pattern.strides, offset, element, tensor.buffer)
+    if memory is None or memory.element is not element:
+        return view
+    on_chip = tensor.buffer is not Buffer.HBM
+    start = offset // memory.row if on_chip else 0
+    view.operand = pattern.types.get(start)
+    if view.operand is None:
+        pattern.types[start] = view.typed()
+    if on_chip and not numbers:
+        # Tiles are indexed in the same way again, in HBM hardly anything is.
+        if tensor.views is None:
+            tensor.views = {}
+        tensor.views[parts] = view
+        view.shared = True
     return view
 
 
-def _forms(parts: tuple[Any, ...]) -> list[Any]:
-    """Grid and strides of every index; None for integers."""
-    return [(p.shape, p.strides) if isinstance(p, Affine) else None for p in parts]
+class _Selection:
+    """What affine indices of certain forms select of tensors of one kind.
+
+    Attributes:
+        shape, strides: of the view.
+        steps: for every dimension, its stride, and the least and the end of the offsets at
+            which the index stays inside.
+        types: descriptors of the view, by its first partition.
+    """
+
+    __slots__ = ("shape", "steps", "strides", "types")
+
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        strides: tuple[int, ...],
+        steps: tuple[tuple[int, int, int], ...],
+    ) -> None:
+        self.shape = shape
+        self.strides = strides
+        self.steps = steps
+        self.types: dict[int, OperandType] = {}
 
 
-def _pattern(tensor: Tensor, forms: list[Any]) -> tuple[Any, ...]:
+def _pattern(tensor: Tensor, forms: tuple[Form | None, ...]) -> _Selection:
     shape: tuple[int, ...] = ()
     for form in forms:
         if form is not None:
-            shape = broadcast_grid(shape, form[0])
+            shape = broadcast_grid(shape, form.shape)
     rank = len(shape)
     if tensor.buffer is not Buffer.HBM and rank < 2:
         raise KernelRejected(
             "a tile is indexed in two dimensions: write nl.arange(n)[:, None]", "R001"
         )
     strides = [0] * rank
-    reaches = []
+    steps = []
     for dim, (form, stride, size) in enumerate(
         zip(forms, tensor.strides, tensor.shape, strict=True)
     ):
         if form is None:
-            reaches.append((0, 0, size))
+            steps.append((stride, 0, size))
             continue
-        lead = rank - len(form[0])
+        lead = rank - len(form.shape)
         low = high = 0
-        for axis, (count, step) in enumerate(zip(*form, strict=True)):
+        for axis, (count, step) in enumerate(zip(form.shape, form.strides, strict=True)):
             if step and count > 1:
                 if tensor.buffer is not Buffer.HBM and (dim == 0) != (axis + lead == 0):
                     raise KernelRejected(
@@ -282,21 +320,21 @@ def _pattern(tensor: Tensor, forms: list[Any]) -> tuple[Any, ...]:
                 strides[axis + lead] += step * stride
                 low += min(0, step * (count - 1))
                 high += max(0, step * (count - 1))
-        reaches.append((low, high, size))
+        steps.append((stride, -low, size - high))
     if tensor.buffer is not Buffer.HBM:
         strides[0] = tensor.strides[0]
-    return shape, tuple(strides), tuple(reaches), {}
+    return _Selection(shape, tuple(strides), tuple(steps))
 
 
 def _fault(
-    tensor: Tensor, shape: tuple[int, ...], forms: list[Any], offsets: list[int]
+    tensor: Tensor, shape: tuple[int, ...], forms: tuple[Form | None, ...], offsets: list[int]
 ) -> IndexFault:
     terms = []
     for dim, (form, offset, size) in enumerate(zip(forms, offsets, tensor.shape, strict=True)):
         strides = (0,) * len(shape)
         if form is not None:
-            lead = len(shape) - len(form[0])
-            steps = [0 if n == 1 else s for n, s in zip(*form, strict=True)]
+            lead = len(shape) - len(form.shape)
+            steps = [0 if n == 1 else s for n, s in zip(form.shape, form.strides, strict=True)]
             strides = (0,) * lead + tuple(steps)
         terms.append((dim, size, offset, strides))
     return IndexFault(shape, tuple(terms))
