@@ -7,7 +7,16 @@ import inspect
 import pytest
 
 from accelopt_lsp.nki.apis import APIS, find_api
-from accelopt_lsp.nki.dialects import BindError, Dialect, Role, api, version_key
+from accelopt_lsp.nki.dialects import (
+    REPLACED,
+    BindError,
+    Dialect,
+    Role,
+    api,
+    is_version,
+    unavailable,
+    version_key,
+)
 
 LEGACY, CURRENT = Dialect.LEGACY, Dialect.CURRENT
 SIGNATURES = [
@@ -108,6 +117,40 @@ def test_versions_say_which_signatures_exist():
     assert entry.signatures[LEGACY].exists_in("0.1.0")
     assert version_key("0.10") > version_key("0.9.1")
     assert version_key("0.4") == version_key("0.4.0")
+
+
+@pytest.mark.parametrize(
+    ("name", "dialect", "version", "text"),
+    [
+        ("nl.arange", CURRENT, None, "nl.arange is not part of nki, only of neuronxcc.nki; use "),
+        ("nl.fori_loop", LEGACY, None, "nl.fori_loop is not part of neuronxcc.nki, only of nki"),
+        ("nl.fori_loop", CURRENT, None, ""),
+        ("nl.fori_loop", CURRENT, "0.5", "nl.fori_loop exists from NKI 0.6.0 on, this is NKI 0.5"),
+        ("nl.fori_loop", CURRENT, "0.6", ""),
+        ("nisa.tensor_copy_dynamic_src", CURRENT, "0.3.0", ""),
+        ("nisa.tensor_copy_dynamic_src", CURRENT, "0.4", "exists up to NKI 0.3.0, this is NKI 0.4"),
+        ("nl.exp", CURRENT, "0.2", ""),
+    ],
+)
+def test_who_has_a_name(name, dialect, version, text):
+    found = unavailable(APIS[name], dialect, version)
+    assert text in found if text else found == ""
+
+
+def test_replaced_names_are_those_that_the_current_dialect_lacks_or_lost():
+    for name in REPLACED:
+        entry = APIS.get(name)
+        assert entry is None or entry.varies(CURRENT), name
+
+
+def test_what_a_version_is():
+    assert [is_version(t) for t in ("0.6", "0.4.0", "latest", "", "0.x")] == [
+        True,
+        True,
+        False,
+        False,
+        False,
+    ]
 
 
 @pytest.mark.parametrize(

@@ -110,6 +110,16 @@ LIMITS: list[tuple[Any, ...]] = [
     ("R097", CURRENT, "nisa.rand_get_state", ["i32[128,6]"], ["u32[128,6]"], {"target": "trn2"}),
     ("R034", CURRENT, "nisa.rand_get_state", ["u32[128,6]@psum"], ["u32[128,6]"], {"target": "trn2"}),
     ("R097", CURRENT, "nisa.dropout", ["i32[128,8]", "i32[128,8]", "bf16[128,1]"], ["bf16[128,8]", "bf16[128,8]", "bf16[128,1]"], {}),
+    ("R097", CURRENT, "nisa.dropout", ["bf16[128,8]", "f32[128,8]", 0.5], ["f32[128,8]", "f32[128,8]", 0.5], {}),
+    ("R097", CURRENT, "nisa.exponential", ["u32[128,8]", "f32[128,8]"], ["i32[128,8]", "u32[128,8]"], {"target": "trn3"}),
+    ("R097", CURRENT, "nisa.exponential", ["f32[128,8]", "f8e4m3fn[128,8]"], ["f32[128,8]", "f8e4m3[128,8]"], {"target": "trn3"}),
+    ("R097", CURRENT, "nisa.exponential", [TILE, TILE, 0.0, "i32[128,1]"], [TILE, TILE, 0.0, "bf16[128,1]"], {"target": "trn3"}),
+    ("R101", CURRENT, "nisa.tensor_scalar_reduce", [TILE, TILE, "add", 1.0, "add", COLUMN, True], [TILE, TILE, "add", 1.0, "add", COLUMN, False], {}),
+    # packed values
+    ("R097", CURRENT, "nisa.tensor_tensor", ["f8e5m2x4[8,8]", "f8e5m2x4[8,8]", "f8e5m2x4[8,8]", "add"], ["u32[8,8]", "u32[8,8]", "u32[8,8]", "add"], {"target": "trn3"}),
+    ("R097", CURRENT, "nisa.activation", ["f32[8,8]", "exp", "f8e4m3fnx4[8,8]"], ["f32[8,8]", "exp", "f8e4m3fn[8,8]"], {"target": "trn3"}),
+    ("R097", CURRENT, "nisa.tensor_copy", ["f32[8,8]", "f8e5m2x4[8,8]"], ["f8e5m2x4[8,8]", "f8e5m2x4[8,8]"], {"target": "trn3"}),
+    ("R097", CURRENT, "nisa.tensor_reduce", ["f32[8,1]", "add", "f4e2m1fnx4[8,8]", 1], ["f32[8,1]", "add", "u16[8,8]", 1], {"target": "trn3"}),
     ("R027", CURRENT, "nisa.dropout", [TILE, TILE, "f32[128,2]"], [TILE, TILE, COLUMN], {}),
 ]  # fmt: skip
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import attrs
 import pytest
 
 from accelopt_lsp.nki.profile import Profile
@@ -67,3 +68,11 @@ def test_hostile_kernels_are_contained(path: Path, tmp_path: Path) -> None:
     _check(path, _run(path, tmp_path, seconds=5.0 if endless else 60.0, memory=4 << 30))
     assert path.read_text() == before
     assert not Path("/etc/escaped").exists()
+
+
+@pytest.mark.parametrize(("version", "code"), [(None, None), ("0.6", None), ("0.5", "R104")])
+def test_names_are_those_of_the_version_in_force(version: str | None, code: str | None) -> None:
+    path = FOLDER.parent / "rejections" / "current" / "R104_version.py"
+    wanted = job(path, {"x": "f32[128,512]"}, function="broken", target="trn2")
+    outcome = profile(attrs.evolve(wanted, nki_version=version))
+    assert (outcome.code if isinstance(outcome, Failure) else None) == code

@@ -134,6 +134,20 @@ def test_a_target_that_does_not_exist_is_named_with_its_origin(tmp_path: Path) -
     assert _command(path, ("--target", "trn9"), None).returncode == 2
 
 
+def test_the_project_says_which_version_is_in_force(tmp_path: Path) -> None:
+    path = tmp_path / "asks.py"
+    loop = "nl.fori_loop(0, 2, lambda i: None)"
+    path.write_text(ASKS.replace("print(nisa.get_nc_version().name)", loop))
+    settings = tmp_path / "pyproject.toml"
+    settings.write_text('[tool.accelopt]\nnki-version = "0.6"\n')
+    assert _command(path, (), None).returncode == 0
+    settings.write_text('[tool.accelopt]\nnki-version = "0.5"\n')
+    found = _command(path, (), None)
+    assert found.returncode == 1
+    assert "nl.fori_loop exists from NKI 0.6.0 on" in found.stderr
+    assert "accelopt explain R104" in found.stderr
+
+
 def _command(
     path: Path, option: tuple[str, ...], environment: str | None
 ) -> subprocess.CompletedProcess[str]:
