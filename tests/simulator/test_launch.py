@@ -322,6 +322,15 @@ def test_a_launch_grid_reports_to_the_kernel_it_was_made_from(scope: Any) -> Non
     assert timed.benchmark_result.nc_latency.get_latency_percentile(99) > 0
 
 
+def test_a_grid_of_none_is_one_legacy_program(scope: Any) -> None:
+    run = scope(LEGACY, "run = nki.jit(times)")["run"]
+    assert np.array_equal(run[0](X, 2.0), 2 * X)
+    with pytest.raises(ArgumentFault, match=r"positive sizes, got \[-1\]"):
+        run[-1](X, 2.0)
+    with pytest.raises(ArgumentFault, match=r"positive sizes, got \[0\]"):
+        scope(CURRENT, "run = nki.jit(times)")["run"][0](X, 2.0)
+
+
 @pytest.mark.parametrize(
     "decorator",
     ["nki.baremetal", "nki.baremetal(save_neff_name='file.neff')",

@@ -18,6 +18,7 @@ from accelopt_lsp.profiler.simulator import state as sessions
 from accelopt_lsp.profiler.simulator.assignment import fill
 from accelopt_lsp.profiler.simulator.elements import ElementType, as_dtype, to_carrier
 from accelopt_lsp.profiler.simulator.errors import KernelRejected
+from accelopt_lsp.profiler.simulator.indexing import running_loops
 from accelopt_lsp.profiler.simulator.library import entry_of
 from accelopt_lsp.profiler.simulator.placing import check_place, check_shared, check_value
 from accelopt_lsp.profiler.simulator.session import Session
@@ -187,13 +188,17 @@ def create(
             sizes, element, buffer, name=label, line=line, site=number, pinned=pinned
         )
     born = len(session.records)
+    # The compiler sees the body of a loop once: a place that Python code adds up in it is that of
+    # the first iteration, and what a later one makes of it here is no place at all.
+    once = region.address is not None and all(index.first for index in running_loops())
 
     def make(index: tuple[int, ...]) -> Tensor:
         tile = sizes[first:]
         place = pinned
         if region.address is not None:
             place = region.address(index, tile[0], prod(tile[1:]) * element.nbytes)
-            check_place(session.dialect, session.target, tile, element, buffer, place)
+            if once:
+                check_place(session.dialect, session.target, tile, element, buffer, place)
             if session.placed is None:
                 session.placed = line
         tensor = session.allocate(

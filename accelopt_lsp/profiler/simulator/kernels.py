@@ -287,8 +287,10 @@ def _grid(
             sizes.append(axis.count)
             spread.append(axis)
         else:
-            sizes.append(int(axis))
-            spread.append(ProgramAxis(int(axis)) if dialect is Dialect.CURRENT else None)
+            # A published sample of NKI 0.1 is launched with a grid of 0, and compares its output.
+            count = 1 if axis == 0 and dialect is Dialect.LEGACY else int(axis)
+            sizes.append(count)
+            spread.append(ProgramAxis(count) if dialect is Dialect.CURRENT else None)
     if any(n < 1 for n in sizes):
         raise ArgumentFault(f"a launch grid needs positive sizes, got {sizes}")
     return tuple(sizes), tuple(spread)
