@@ -7,9 +7,16 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from accelopt_lsp.profiler.simulator.errors import KernelRejected
+from accelopt_lsp.profiler.simulator.numerics import NUMERICS
+from accelopt_lsp.profiler.simulator.numerics.base import REMARKS
 from tests.simulator.helpers import Runner
+
+ABSENT = 0xFFFFFFFF
+SMALL = st.integers(-3, 3)
 
 HEAD = """
 import nki
@@ -43,66 +50,18 @@ def small_integers(*shape: int, seed: int, high: int = 6) -> np.ndarray:
     return np.random.default_rng(seed).integers(0, high, shape)
 
 
-def first_free(row: list[float], value: float, taken: set[int]) -> int | None:
-    return next((i for i, v in enumerate(row) if v == value and i not in taken), None)
+def run(op: str, dst: tuple[int, int], attrs: dict[str, Any] | None = None, **inputs: Any) -> Any:
+    return NUMERICS[op](inputs, {"shapes": {"dst": dst}, **(attrs or {})})
 
 
-@pytest.mark.parametrize("dtype", [np.uint16, np.uint32])
-@pytest.mark.parametrize("seed", range(3))
-def test_find_index8_takes_duplicates_in_ascending_order(
-    run_text: Runner, dtype: type, seed: int
-) -> None:
-    data = small_integers(32, 40, seed=seed, high=30).astype(np.float32)
-    vals = small_integers(32, 8, seed=seed + 10, high=34).astype(np.float32)
-    kernel = text(
-        f"""
-dst = nl.ndarray((32, 8), dtype=nl.{np.dtype(dtype).name}, buffer=nl.sbuf)
-nisa.nc_find_index8(dst=dst, data=load(data), vals=load(vals))
-return store(dst)
-""",
-        "data, vals",
-    )
-    expected: Any = np.full((32, 8), np.iinfo(dtype).max, dtype=dtype)
-    for p in range(32):
-        taken: set[int] = set()
-        for j in range(8):
-            at = first_free(data[p].tolist(), vals[p, j], taken)
-            if at is not None:
-                taken.add(at)
-                expected[p, j] = at
-    assert np.array_equal(run_text(kernel, data, vals).as_returned(), expected)
+def rows(values: Any, dtype: Any = np.float32) -> Any:
+    return np.array(values, dtype=dtype)
 
 
-REPLACE = """
-dst = nl.ndarray(data.shape, dtype=data.dtype, buffer=nl.sbuf)
-where = nl.ndarray((data.shape[0], 8), dtype=nl.uint32, buffer=nl.sbuf)
-nisa.nc_match_replace8(dst=dst, data=load(data), vals=load(vals), imm=-1.0, dst_idx=where)
-return store(dst), store(where)
-"""
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_match_replace8_goes_through_values_backwards(run_text: Runner, seed: int) -> None:
-    data = small_integers(16, 24, seed=seed, high=9).astype(np.float32)
-    vals = small_integers(16, 8, seed=seed + 20, high=9).astype(np.float32)
-    found, places = run_text(text(REPLACE, "data, vals"), data, vals).as_returned()
-    for p in range(16):
-        taken: set[int] = set()
-        for j in reversed(range(8)):
-            at = first_free(data[p].tolist(), vals[p, j], taken)
-            if at is not None:
-                taken.add(at)
-            assert places[p, j] == (0xFFFFFFFF if at is None else at)
-        expected = [-1.0 if i in taken else v for i, v in enumerate(data[p])]
-        assert found[p].tolist() == expected
-
-
-def test_match_replace8_pairs_duplicates_as_documented(run_text: Runner) -> None:
-    data = np.array([[1, 2, 3, 4, 8, 8, 8, 8, 8, 8, 8]], dtype=np.float32)
-    vals = np.array([[3, 8, 8, 8, 8, 8, 8, 8]], dtype=np.float32)
-    found, places = run_text(text(REPLACE, "data, vals"), data, vals).as_returned()
-    assert places.tolist() == [[2, 10, 9, 8, 7, 6, 5, 4]]
-    assert found.tolist() == [[1, 2, -1, 4, *[-1] * 7]]
+@given(st.lists(st.lists(SMALL, min_size=11, max_size=11), min_size=1, max_size=3))
+def test_max8(values: list[list[int]]) -> None:
+    found = run("max8", (len(values), 8), src=rows(values))["dst"]
+    assert found.tolist() == [sorted(row, reverse=True)[:8] for row in values]
 
 
 def test_max8_sorts_downwards_and_keeps_duplicates(run_text: Runner) -> None:
@@ -119,8 +78,81 @@ return store(dst)
     assert run_text(kernel, data).as_returned().tolist() == expected
 
 
-def test_topk_reads_a_snake_over_16_partitions(run_text: Runner) -> None:
-    n, k = 42, 8
+def matches(row: list[int], wanted: list[int], order: Any) -> list[int]:
+    """Position of each wanted value; each occurrence serves one of them, in the given order."""
+    taken: set[int] = set()
+    found = [ABSENT] * len(wanted)
+    for j in order:
+        for i, value in enumerate(row):
+            if value == wanted[j] and i not in taken:
+                taken.add(i)
+                found[j] = i
+                break
+    return found
+
+
+@given(
+    st.lists(SMALL, min_size=9, max_size=14),
+    st.lists(st.integers(-4, 4), min_size=8, max_size=8),
+    st.sampled_from([np.float32, np.int32]),
+)
+def test_positions_and_replacements(row: list[int], wanted: list[int], dtype: Any) -> None:
+    inputs = {"data": rows([row], dtype), "vals": rows([wanted], dtype)}
+    ascending = run("nc_find_index8", (1, 8), **inputs)["dst"][0]
+    assert ascending.tolist() == matches(row, wanted, range(8))
+    found = run("nc_match_replace8", (1, len(row)), {"imm": np.float32(9)}, **inputs)
+    descending = matches(row, wanted, reversed(range(8)))
+    assert found["dst_idx"][0].tolist() == descending
+    replaced = [9 if i in descending else value for i, value in enumerate(row)]
+    assert found["dst"][0].tolist() == replaced
+
+
+def test_wide_integers_are_told_apart() -> None:
+    """2^24 and 2^24 + 1 are one number in float32."""
+    data = rows([[2**24, 2**24 + 1, *range(8)]], np.uint32)
+    vals = rows([[2**24 + 1] * 8], np.uint32)
+    found = run("nc_find_index8", (1, 8), data=data, vals=vals)["dst"][0]
+    assert found.tolist() == [1] + [ABSENT] * 7
+
+
+@pytest.mark.parametrize("dtype", [np.uint16, np.uint32])
+def test_find_index8_takes_duplicates_in_ascending_order(run_text: Runner, dtype: type) -> None:
+    data = small_integers(32, 40, seed=0, high=30).astype(np.float32)
+    vals = small_integers(32, 8, seed=10, high=34).astype(np.float32)
+    kernel = text(
+        f"""
+dst = nl.ndarray((32, 8), dtype=nl.{np.dtype(dtype).name}, buffer=nl.sbuf)
+nisa.nc_find_index8(dst=dst, data=load(data), vals=load(vals))
+return store(dst)
+""",
+        "data, vals",
+    )
+    absent = int(np.iinfo(dtype).max)
+    expected = [
+        [absent if i == ABSENT else i for i in matches(row, wanted, range(8))]
+        for row, wanted in zip(data.tolist(), vals.tolist(), strict=True)
+    ]
+    assert run_text(kernel, data, vals).as_returned().tolist() == expected
+
+
+REPLACE = """
+dst = nl.ndarray(data.shape, dtype=data.dtype, buffer=nl.sbuf)
+where = nl.ndarray((data.shape[0], 8), dtype=nl.uint32, buffer=nl.sbuf)
+nisa.nc_match_replace8(dst=dst, data=load(data), vals=load(vals), imm=-1.0, dst_idx=where)
+return store(dst), store(where)
+"""
+
+
+def test_match_replace8_pairs_duplicates_as_documented(run_text: Runner) -> None:
+    data = np.array([[1, 2, 3, 4, 8, 8, 8, 8, 8, 8, 8]], dtype=np.float32)
+    vals = np.array([[3, 8, 8, 8, 8, 8, 8, 8]], dtype=np.float32)
+    found, places = run_text(text(REPLACE, "data, vals"), data, vals).as_returned()
+    assert places.tolist() == [[2, 10, 9, 8, 7, 6, 5, 4]]
+    assert found.tolist() == [[1, 2, -1, 4, *[-1] * 7]]
+
+
+@pytest.mark.parametrize(("n", "k"), [(42, 8), (8, 8), (48, 1), (33, 20)])
+def test_topk_reads_a_snake_over_16_partitions(run_text: Runner, n: int, k: int) -> None:
     source = np.random.default_rng(3).permutation(96).reshape(32, 3).astype(ml_dtypes.bfloat16)
     kernel = text(
         f"""
@@ -158,6 +190,26 @@ return store(dst)
             continue
         places = [i + 16 for i in range(20) if source[p, i] != 0]
         assert found[p].tolist() == [*places, *[-1] * (20 - len(places)), len(places)]
+
+
+def bounds(ids: list[int]) -> list[list[int]]:
+    n = len(ids)
+    starts, ends = [], []
+    for i, own in enumerate(ids):
+        start, end = i, i + 1
+        while start > 0 and ids[start - 1] == own:
+            start -= 1
+        while end < n and ids[end] == own:
+            end += 1
+        starts.append(n if own == 0 else start)
+        ends.append(-1 if own == 0 else end)
+    return [starts, ends]
+
+
+@given(st.lists(st.integers(0, 2), min_size=1, max_size=20))
+def test_sequence_bounds(ids: list[int]) -> None:
+    found = run("sequence_bounds", (1, 2 * len(ids)), segment_ids=rows([ids], np.int32))
+    assert found["dst"].tolist() == bounds(ids)
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.float32])
@@ -199,6 +251,16 @@ return store(dst)
             assert found[p, j].tolist() == source[p, start : start + run].tolist()
 
 
+def test_local_gather_beyond_its_tile_is_said() -> None:
+    src = np.arange(16 * 4, dtype=np.float32).reshape(16, 4)
+    index = np.full((16, 1), 9, dtype=np.uint16)
+    attrs = {"num_elem_per_idx": 1, "num_valid_indices": 16}
+    REMARKS.clear()
+    found = run("local_gather", (16, 16), attrs, src_buffer=src, index=index)["dst"]
+    assert (found == src[:, 3:]).all()
+    assert "undefined" in REMARKS.pop()
+
+
 def test_nc_n_gather_stays_within_partitions(run_text: Runner) -> None:
     source = np.arange(8 * 60, dtype=np.float32).reshape(8, 3, 20)
     index = small_integers(8, 7, seed=6, high=60).astype(np.uint32)
@@ -214,8 +276,9 @@ return store(dst)
     flat = source.reshape(8, 60).tolist()
     assert found.tolist() == [[flat[p][i] for i in index[p]] for p in range(8)]
     index[3, 2] = 60
-    with pytest.raises(KernelRejected, match="60"):
+    with pytest.raises(KernelRejected, match="index 60 is out of bounds") as caught:
         run_text(kernel, source, index)
+    assert caught.value.code == "R028"
 
 
 def test_stream_shuffle_repeats_in_quadrants_and_leaves_255_alone(run_text: Runner) -> None:
@@ -235,3 +298,57 @@ return store(dst)
         entry = mask[q % 32]
         expected = [-1.0] * 5 if entry == 255 else source[q // 32 * 32 + entry].tolist()
         assert found[q].tolist() == expected
+
+
+def test_in_place_replacement_and_positions(run_text: Runner) -> None:
+    body = """
+out = nl.ndarray((128, 16), dtype=nl.uint32, buffer=nl.shared_hbm)
+data = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+nisa.dma_copy(dst=data, src=x)
+best = nl.ndarray((128, 8), dtype=x.dtype, buffer=nl.sbuf)
+where = nl.ndarray((128, 8), dtype=nl.uint32, buffer=nl.sbuf)
+for turn in range(2):
+    nisa.max8(dst=best, src=data)
+    nisa.nc_match_replace8(
+        dst=data, dst_idx=where, data=data, vals=best, imm=float("-inf")
+    )
+    nisa.dma_copy(dst=out[:, nl.ds(turn * 8, 8)], src=where)
+return out
+"""
+    x = np.random.default_rng(0).permutation(128 * 64).reshape(128, 64).astype(np.float32)
+    found = run_text(text(body, "x"), x, target="trn2").as_returned()
+    assert np.array_equal(found, np.argsort(-x, axis=1)[:, :16])
+
+
+def test_count_of_another_partition_arrives_by_a_shuffle(run_text: Runner) -> None:
+    """Partitions that nonzero_with_count left unwritten may be shuffled and are never computed."""
+    body = """
+out = nl.ndarray((1, 9), dtype=nl.int32, buffer=nl.shared_hbm)
+data = nl.ndarray((32, 8), dtype=nl.float32, buffer=nl.sbuf)
+nisa.dma_copy(dst=data[0:1, :], src=x[0:1, :])
+nisa.dma_copy(dst=data[16:17, :], src=x[1:2, :])
+found = nl.ndarray((32, 9), dtype=nl.int32, buffer=nl.sbuf)
+nisa.nonzero_with_count(dst=found, src=data, padding_val=-5)
+nisa.nc_stream_shuffle(dst=found, src=found, shuffle_mask=[16] + [255] * 31)
+nisa.dma_copy(dst=out, src=found[0:1, :])
+return out
+"""
+    x = rows([[1] * 8, [0, 3, 0, 0, 0, 0, 0, -2]])
+    found = run_text(text(body, "x"), x, target="trn2").as_returned()
+    assert found.tolist() == [[1, 7, -5, -5, -5, -5, -5, -5, 2]]
+
+
+def test_cores_without_data_may_count(run_text: Runner) -> None:
+    """Only partition 0 was filled; what core 1 makes of partition 16 is dropped."""
+    body = """
+out = nl.ndarray((1, 9), dtype=nl.int32, buffer=nl.shared_hbm)
+data = nl.ndarray((32, 8), dtype=nl.float32, buffer=nl.sbuf)
+nisa.dma_copy(dst=data[0:1, :], src=x)
+found = nl.ndarray((32, 9), dtype=nl.int32, buffer=nl.sbuf)
+nisa.nonzero_with_count(dst=found, src=data)
+nisa.dma_copy(dst=out, src=found[0:1, :])
+return out
+"""
+    x = rows([[0, 3, 0, 0, 0, 0, 0, -2]])
+    found = run_text(text(body, "x"), x, target="trn2").as_returned()
+    assert found.tolist() == [[1, 7, -1, -1, -1, -1, -1, -1, 2]]
