@@ -115,6 +115,7 @@ LIMITS: list[tuple[Any, ...]] = [
     ("R097", CURRENT, "nisa.exponential", ["f32[128,8]", "f8e4m3fn[128,8]"], ["f32[128,8]", "f8e4m3[128,8]"], {"target": "trn3"}),
     ("R097", CURRENT, "nisa.exponential", [TILE, TILE, 0.0, "i32[128,1]"], [TILE, TILE, 0.0, "bf16[128,1]"], {"target": "trn3"}),
     ("R101", CURRENT, "nisa.tensor_scalar_reduce", [TILE, TILE, "add", 1.0, "add", COLUMN, True], [TILE, TILE, "add", 1.0, "add", COLUMN, False], {}),
+    ("R095", CURRENT, "nisa.tensor_scalar", [TILE, TILE, "abs_max", 1.0], [TILE, TILE, "maximum", 1.0], {"target": "trn2"}),
     # packed values
     ("R097", CURRENT, "nisa.tensor_tensor", ["f8e5m2x4[8,8]", "f8e5m2x4[8,8]", "f8e5m2x4[8,8]", "add"], ["u32[8,8]", "u32[8,8]", "u32[8,8]", "add"], {"target": "trn3"}),
     ("R097", CURRENT, "nisa.activation", ["f32[8,8]", "exp", "f8e4m3fnx4[8,8]"], ["f32[8,8]", "exp", "f8e4m3fn[8,8]"], {"target": "trn3"}),

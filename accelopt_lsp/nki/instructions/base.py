@@ -9,6 +9,7 @@ from attrs import field, frozen
 
 from accelopt_lsp.nki.dtypes import Kind
 from accelopt_lsp.nki.instructions.indirection import indirection
+from accelopt_lsp.nki.instructions.operators import OPERATORS_OF_V4
 from accelopt_lsp.nki.instructions.violations import Violation
 from accelopt_lsp.nki.operands import Buffer, Engine, OperandType
 from accelopt_lsp.nki.targets import Target
@@ -104,6 +105,7 @@ class Instruction:
                 yield from _operand_violations(self, spec, given, target)
         yield from indirection(self.id, operands, attrs, target)
         yield from _packed(self, operands)
+        yield from _newer_operators(self, attrs, target)
         if self.elementwise:
             yield from _shape_violations(self, operands)
         yield from self.check(operands, attrs, target)
@@ -162,6 +164,20 @@ def _packed(instruction: Instruction, operands: Operands) -> Iterator[Violation]
             "are not cast, so copy between equal types or view the bits as one",
             role,
         )
+
+
+def _newer_operators(
+    instruction: Instruction, attrs: Attributes, target: Target
+) -> Iterator[Violation]:
+    if target.generation >= 4:
+        return
+    for name in ("op", "op0", "op1", "reduce_op"):
+        if attrs.get(name) in OPERATORS_OF_V4:
+            yield Violation(
+                "R095",
+                f"{instruction.id}: {attrs[name]} needs NeuronCore-v4; {target.name} is "
+                f"NeuronCore-v{target.generation}",
+            )
 
 
 UNPACKING = frozenset({"nc_matmul_mx", "quantize_mx"})

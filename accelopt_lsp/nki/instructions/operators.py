@@ -29,6 +29,10 @@ UNARY_OPERATORS = frozenset(
 """Operators whose operand is left out, or 0."""
 
 
+OPERATORS_OF_V4 = frozenset({"abs_max", "abs_min"})
+"""Operators that engines before NeuronCore-v4 do not have (nki.language)."""
+
+
 BITVEC_OPERATORS = frozenset(
     {"invert", "bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift"}
 )
