@@ -132,7 +132,7 @@ def _call_name(
             return result
         return language_call(m, node, api, args, kwargs)
     if head == "ncc":
-        return _placed(path)
+        return _placed(m, path)
     if head in ("functools", "itertools", "typing", "dataclasses"):
         return Unknown(f"{path} is not analyzed")
     if any(isinstance(v, View) for v in (*args, *kwargs.values())):
@@ -140,8 +140,9 @@ def _call_name(
     return Unknown(f"the result of {path}")
 
 
-def _placed(path: str) -> Value:
+def _placed(m: Machine, path: str) -> Value:
     """``ncc.sbuf.mod_alloc(...)``: a memory with places chosen by the writer."""
+    m.placed = m.placed or path.endswith((".alloc", ".mod_alloc"))
     for buffer in ("sbuf", "psum"):
         if path.startswith(f"ncc.{buffer}."):
             return Buffer(buffer)

@@ -42,7 +42,10 @@ def call_numpy(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value
         shape = kwargs.get("size", args[2] if len(args) > 2 else ())
         if name.endswith("standard_normal") and args:
             shape = args[0]
-        return HostArray(sizes((shape,)) if shape != () else (), None)
+        dtype = _given_dtype(kwargs, args[3:])
+        if dtype is None and name.rpartition(".")[2] in ("randint", "integers"):
+            dtype = get_dtype("int32")
+        return HostArray(sizes((shape,)) if shape != () else (), dtype)
     if name in ("identity", "eye"):
         rows = sizes((args[0],))[0]
         columns = sizes((args[1],))[0] if len(args) > 1 and isinstance(args[1], int) else rows

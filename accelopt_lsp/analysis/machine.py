@@ -155,6 +155,7 @@ class Machine:
     depth: int = 0
     line: int = 1
     in_kernel: bool = False
+    placed: bool = False
     _storage_ids: Any = field(factory=count)
 
     def __attrs_post_init__(self) -> None:

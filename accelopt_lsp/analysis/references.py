@@ -202,6 +202,9 @@ def same_kind(left: Value, right: Value) -> bool:
     if isinstance(left, DType) or isinstance(right, DType):
         a, b = as_dtype(left), as_dtype(right)
         return a is not None and a == b
+    if isinstance(left, Buffer) or isinstance(right, Buffer):
+        memory = as_buffer(left)
+        return memory is not None and memory is as_buffer(right)
     if isinstance(left, Ref) and isinstance(right, Ref):
         if left == right:
             return True

@@ -139,7 +139,8 @@ class MemoryOverflow(Rule):
                 f"{storage.buffer.upper()} has {size} on {target.name}",
                 self.place(context, storage),
             )
-        if not reported:
+        if not reported and not context.machine.placed:
+            # Where the writer places tiles himself, many share a place and none is spilled.
             yield from self._peaks(context, sizes)
 
     def _peaks(self, context: Context, sizes: dict[Buffer, int]) -> Iterator[Diagnostic]:

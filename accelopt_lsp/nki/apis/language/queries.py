@@ -101,6 +101,13 @@ APIS = (
         )
         for n, summary in _LOOPS
     ),
+    # On no page of the documentation; kernels of nki-library unroll loops by it.
+    api(
+        "nl.range",
+        Role.LOOP,
+        "A loop that is unrolled when the kernel is traced.",
+        current="(start, stop=None, step=1)",
+    ),
     api(
         "nl.dynamic_range",
         Role.LOOP,
