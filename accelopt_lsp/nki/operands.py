@@ -67,6 +67,23 @@ class Pattern:
 
 
 @frozen(slots=True)
+class NestedPattern:
+    """Integers over a tile: ``offset + multiplier * partition + sum(step_i * position_i)``.
+
+    What an index such as ``i // 4`` is to ``iota``: its steps need not follow the tile's axes.
+
+    Attributes:
+        shape: of the tile.
+        steps: ``(step, num)`` from the outermost to the innermost axis of the walk.
+    """
+
+    shape: tuple[int, ...]
+    multiplier: int
+    steps: tuple[tuple[int, int], ...]
+    offset: int
+
+
+@frozen(slots=True)
 class Condition:
     """A comparison of affine indices: where all terms are at least 0."""
 

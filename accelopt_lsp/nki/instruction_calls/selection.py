@@ -14,7 +14,7 @@ from accelopt_lsp.nki.instruction_calls.base import (
     reads_registers,
 )
 from accelopt_lsp.nki.lowering import Builder, LoweringError, lowers
-from accelopt_lsp.nki.operands import Buffer, Condition, OperandType, Pattern
+from accelopt_lsp.nki.operands import Buffer, Condition, NestedPattern, OperandType, Pattern
 
 Steps = tuple[tuple[int, int], ...]
 """``[step, num]`` of each free axis."""
@@ -120,9 +120,11 @@ def _number(b: Builder, name: str) -> Any:
 def _iota(b: Builder) -> None:
     if "expr" in b.values:
         expression = b.values["expr"]
-        if not isinstance(expression, Pattern):
+        if not isinstance(expression, Pattern | NestedPattern):
             raise LoweringError(
-                f"expr must be an affine expression of nl.arange, got {expression!r}", "R033"
+                "expr must be an expression of nl.arange that at most four nested steps make, got "
+                f"{expression!r}",
+                "R033",
             )
         if b.values.get("dtype") is None:
             raise LoweringError("dtype is missing")
@@ -131,8 +133,11 @@ def _iota(b: Builder) -> None:
                 "expr needs a partition and a free axis, as in nl.arange(512)[None, :]", "R001"
             )
         dst = b.returns(expression.shape, b.dtype(get_dtype("int32")))
-        multiplier, steps = along(expression, expression.shape)
         offset = expression.offset
+        if isinstance(expression, NestedPattern):
+            multiplier, steps = expression.multiplier, expression.steps
+        else:
+            multiplier, steps = along(expression, expression.shape)
     else:
         b.tile("dst")
         dst = "dst"

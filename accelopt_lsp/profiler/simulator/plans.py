@@ -41,6 +41,7 @@ from accelopt_lsp.profiler.simulator.numerics.base import (
     MOVES,
     PARTIAL,
 )
+from accelopt_lsp.profiler.simulator.patterns import nested_pattern
 from accelopt_lsp.profiler.simulator.tensors import BlockTensor, Tensor
 
 _NUMPY_NAMES = {
@@ -439,6 +440,9 @@ def _described(name: str, value: Any, names: Mapping[Any, str]) -> Any:
         return found
     if callable(value):
         return operator_name(value, names)
+    if isinstance(value, np.ndarray) and name == "expr":
+        # Quotients and remainders of an index are its values.
+        return nested_pattern(value) or f"an array of shape {list(value.shape)}"
     if isinstance(value, np.ndarray):
         raise KernelRejected(f"{name} must be a tensor of the kernel, not a NumPy array", "R022")
     return value
