@@ -25,7 +25,7 @@ def _same_statement(session: Session, pending: Pending, frame: FrameType) -> boo
     """Whether the call that is held back is the right side of the statement being run."""
     if pending.frame is not frame:
         return False
-    return session.sources.site(frame).statement == pending.site.statement
+    return session.locate(frame)[0].statement == pending.site.statement
 
 
 def assign(session: Session, tensor: Tensor, key: Any, value: Any, frame: FrameType) -> None:
@@ -64,7 +64,8 @@ def _write_through(session: Session, pending: Pending, target: Tensor) -> bool:
     if not pending.empty:
         if not pending.plan.can_write(target.buffer) or _still_read(pending, target):
             return False
-        target = _unmasked(target, pending)
+        if target.fault is not None:
+            _check_fault(target, pending)
     if not pending.empty and result.shape != target.shape:
         kind = target.typed()
         same = (kind.partitions, kind.free) == (result.shape[0], _free(result))
@@ -74,8 +75,12 @@ def _write_through(session: Session, pending: Pending, target: Tensor) -> bool:
     if pending.reduces is not None:
         reduce_into(session, pending, target)
     elif not pending.empty:
-        plan = pending.plan.into(_cut(target, pending).typed())
-        session._run_pending(pending, plan, target)
+        if pending.cut or pending.where:
+            plan = pending.plan.into(_cut(target, pending).typed())
+            session._run_pending(pending, plan, target)
+        else:
+            plan = pending.plan.into(target.operand or target.typed())
+            session.run(plan, pending.bound, target, pending.site, pending.line)
     result.memory = target.memory
     result.shape, result.strides = target.shape, target.strides
     result.offset, result.element, result.buffer = target.offset, target.element, target.buffer
@@ -85,8 +90,11 @@ def _write_through(session: Session, pending: Pending, target: Tensor) -> bool:
 
 def _still_read(pending: Pending, target: Tensor) -> bool:
     """Whether a call of several instructions reads ``target`` after writing parts of it."""
-    operands = [pending.bound.get(name) for name in pending.plan.late]
-    return any(isinstance(o, Tensor) and o.memory is target.memory for o in operands)
+    for name in pending.plan.late:
+        operand = pending.bound.get(name)
+        if isinstance(operand, Tensor) and operand.memory is target.memory:
+            return True
+    return False
 
 
 def check_operator(name: str, left: Any, right: Any) -> None:
@@ -113,11 +121,10 @@ def _free(tensor: Tensor) -> int:
     return count
 
 
-def _unmasked(target: Tensor, pending: Pending) -> Tensor:
-    """A destination whose index faults are cut off by the call's mask."""
-    if target.fault is not None and not pending.cut and not pending.where:
+def _check_fault(target: Tensor, pending: Pending) -> None:
+    """A destination whose index leaves its tensor needs the call's mask to cut it short."""
+    if not pending.cut and not pending.where:
         raise KernelRejected(target.fault.describe(), "R028")
-    return target
 
 
 def _cut(target: Tensor, pending: Pending) -> Tensor:
@@ -193,8 +200,10 @@ def augment(session: Session, name: str, tensor: Tensor, other: Any, frame: Fram
         tensor.augmented = True
         if pending.empty:
             return tensor
-        plan = pending.plan.into(_cut(tensor, pending).typed())
-        session._run_pending(pending, plan, tensor, accumulates=True)
+        kind = tensor.operand
+        if pending.cut or pending.where or kind is None:
+            kind = _cut(tensor, pending).typed()
+        session._run_pending(pending, pending.plan.into(kind), tensor, accumulates=True)
         return tensor
     if pending is not None:
         session.flush()

@@ -165,20 +165,17 @@ class Affine:
 
     def __getitem__(self, key: Any) -> Affine:
         """Insert axes of size 1, as in ``nl.arange(128)[:, None]``."""
-        if type(key) is tuple and len(key) == 2:
-            # These two by far the most frequent, so they are remembered.
-            first, second = key
-            if second is None:
-                if type(first) is slice and first == _FULL_SLICE:
-                    found = self._column
-                    if found is None:
-                        found = self._column = self._expanded(key)
-                    return found
-            elif first is None and type(second) is slice and second == _FULL_SLICE:
-                found = self._line
-                if found is None:
-                    found = self._line = self._expanded(key)
-                return found
+        # These two are by far the most frequent, so they are remembered.
+        if key == _COLUMN:
+            found = self._column
+            if found is None:
+                found = self._column = self._expanded(key)
+            return found
+        if key == _LINE:
+            found = self._line
+            if found is None:
+                found = self._line = self._expanded(key)
+            return found
         return self._expanded(key)
 
     def _expanded(self, key: Any) -> Affine:
@@ -344,6 +341,8 @@ def arange(*args: int) -> Affine:
 
 
 _FULL_SLICE = slice(None)
+_COLUMN = (_FULL_SLICE, None)
+_LINE = (None, _FULL_SLICE)
 _EXPANDED: dict[tuple[Affine, tuple[bool, ...]], Affine] = {}
 """Index vectors, and where axes of size 1 were put around them, to what came of it."""
 

@@ -38,6 +38,7 @@ def entry_of(name: str, dialect: Dialect) -> Entry:
 def api_function(entry: Entry) -> Callable[..., Any]:
     """A function that users call: it finds the running kernel and issues the call there."""
     getframe = sys._getframe
+    binder, count = entry.binder, entry.count
 
     def function(*args: Any, **kwargs: Any) -> Any:
         session = sessions._current
@@ -49,7 +50,13 @@ def api_function(entry: Entry) -> Callable[..., Any]:
             )
         if session.pending is not None:
             session.flush()
-        return session.invoke(entry, entry.bind(args, kwargs), getframe(1))
+        try:
+            bound = binder(*args, **kwargs)
+        except TypeError:
+            bound = entry.bind(args, kwargs)
+        if len(bound) > count:
+            bound = entry.bind(args, kwargs)
+        return session.invoke(entry, bound, getframe(1))
 
     short = entry.name.rpartition(".")[2]
     function.__name__ = function.__qualname__ = short

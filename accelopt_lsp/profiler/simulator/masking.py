@@ -23,7 +23,7 @@ Cut = tuple[int, int, int]
 
 
 def masked_call(session: Session, entry: Entry, bound: dict[str, Any], frame: FrameType) -> Any:
-    """Run a bound call under its mask."""
+    """Run a bound call under its mask, which is taken off ``bound``."""
     mask = bound["mask"]
     if isinstance(mask, bool):
         mask = NEVER
@@ -31,15 +31,14 @@ def masked_call(session: Session, entry: Entry, bound: dict[str, Any], frame: Fr
         raise KernelRejected(
             f"a mask is an affine comparison of indices, got {type(mask).__name__}", "R033"
         )
-    bound = {**bound, "mask": None}
-    site, line = session.locate(frame)
+    bound["mask"] = None
+    if mask.holds_throughout:
+        return session.invoke(entry, bound, frame)
     split = mask.split()
     if split is None:
         return _nothing(session, entry, bound, frame)
     bounds, rest = split
-    if not rest and all(low == 0 and high == size for size, low, high in bounds.values()):
-        # It holds throughout.
-        return session.invoke(entry, bound, frame)
+    site, line = session.locate(frame)
     if entry.name in FULL_WIDTH:
         return _product(session, entry, bound, bounds, frame)
     if entry.name == "nisa.bn_stats":

@@ -42,11 +42,12 @@ class Mask:
     """All terms must be at least 0 where the instruction is to act."""
 
     __hash__ = None  # type: ignore[assignment]
-    __slots__ = ("_joined", "_split", "terms")
+    __slots__ = ("_joined", "_split", "_throughout", "terms")
 
     def __init__(self, terms: tuple[Affine, ...]) -> None:
         self.terms = terms
         self._split: Any = _UNKNOWN
+        self._throughout: bool | None = None
         self._joined: tuple[Mask, Mask] | None = None
 
     def __and__(self, other: Any) -> Any:
@@ -103,6 +104,19 @@ class Mask:
             self._split = self._cut()
         found: tuple[Bounds, tuple[Affine, ...]] | None = self._split
         return found
+
+    @property
+    def holds_throughout(self) -> bool:
+        """Whether every position of its grid is valid. Memoised."""
+        known = self._throughout
+        if known is None:
+            split = self.split()
+            known = self._throughout = (
+                split is not None
+                and not split[1]
+                and all(low == 0 and high == size for size, low, high in split[0].values())
+            )
+        return known
 
     def _cut(self) -> tuple[Bounds, tuple[Affine, ...]] | None:
         rank = self.rank

@@ -9,26 +9,26 @@ from __future__ import annotations
 
 import sys
 from math import prod
+from operator import attrgetter
 from types import FrameType
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from accelopt_lsp.nki.dialects import Api, Dialect, unavailable
 from accelopt_lsp.nki.dtypes import DType
 from accelopt_lsp.nki.lowering import RESULT
 from accelopt_lsp.nki.operands import Buffer, OperandType, row_major_strides
 from accelopt_lsp.nki.targets import Target
-from accelopt_lsp.profiler.simulator import assignment, loop_reductions, masking
+from accelopt_lsp.profiler.simulator import assignment, loop_reductions, masking, sums
+from accelopt_lsp.profiler.simulator.calls import Calls, keyed
 from accelopt_lsp.profiler.simulator.elements import Array
 from accelopt_lsp.profiler.simulator.errors import InstructionLimit, KernelRejected
 from accelopt_lsp.profiler.simulator.following import follow
-from accelopt_lsp.profiler.simulator.indexing import Affine, loop_depth
+from accelopt_lsp.profiler.simulator.indexing import _NEST, Affine
 from accelopt_lsp.profiler.simulator.library import entry_of
-from accelopt_lsp.profiler.simulator.masks import Mask, holds
-from accelopt_lsp.profiler.simulator.memory import FULL, Memory
+from accelopt_lsp.profiler.simulator.masks import holds
+from accelopt_lsp.profiler.simulator.memory import Memory
 from accelopt_lsp.profiler.simulator.pending import Pending
-from accelopt_lsp.profiler.simulator.plans import Entry, Plan, Step, build, described
+from accelopt_lsp.profiler.simulator.plans import Entry, Plan, Step, build
 from accelopt_lsp.profiler.simulator.replay import Operation
 from accelopt_lsp.profiler.simulator.run_time import combined, masked
 from accelopt_lsp.profiler.simulator.sharing import SharedTensors
@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 
 RECORDED_INSTRUCTIONS = 1_000_000
 """Longer runs are not kept for replay, which takes about 500 bytes an instruction."""
+
+
+_REGION = attrgetter("_region")
 
 
 class Session:
@@ -87,7 +90,8 @@ class Session:
         self.trace = Trace(dialect)
         self.records = self.trace.records
         self.pending: Pending | None = None
-        self.plans: dict[tuple[Any, ...], Plan] = {}
+        self._sites = sources.sites
+        self.calls: dict[tuple[Any, ...], Calls] = {}
         self.notes: dict[str, None] = {}
         self.grid: tuple[int, ...] = ()
         self.program: tuple[int, ...] = ()
@@ -156,7 +160,7 @@ class Session:
                 len(self.records) if born is None else born,
                 external,
                 pinned,
-                loop_depth(),
+                len(_NEST),
             )
         )
         tensor = Tensor(memory, shape, strides, 0, element, buffer)
@@ -211,7 +215,9 @@ class Session:
 
     def locate(self, frame: FrameType) -> tuple[Site, int]:
         """The call site a frame of user code is at, and its line in the kernel's file."""
-        site = self.sources.site(frame)
+        site = self._sites.get((id(frame.f_code), frame.f_lasti))
+        if site is None:
+            site = self.sources.site(frame)
         line = site.line
         return site, self.sources.line(site, frame) if line is None else line
 
@@ -228,10 +234,9 @@ class Session:
     def invoke(self, entry: Entry, bound: dict[str, Any], frame: FrameType) -> Any:
         """Run a bound call; gives the returned tile, if it returns one."""
         mask = bound.get("mask")
-        masked = mask is not None and mask is not True and self.dialect is Dialect.LEGACY
-        plan = None if masked else self.plan(entry, bound)
-        if plan is None:
-            return self._invoke_masked(entry, bound, frame)
+        if mask is not None and mask is not True and self.dialect is Dialect.LEGACY:
+            return masking.masked_call(self, entry, bound, frame)
+        plan = self.plan(entry, bound)
         lowered = plan.lowered
         site, line = self.locate(frame)
         result = lowered.result
@@ -246,28 +251,25 @@ class Session:
 
     def plan(self, entry: Entry, bound: dict[str, Any]) -> Plan:
         """The prepared call."""
-        key: list[Any] = [entry]
-        for value in bound.values():
-            if type(value) is Tensor:
-                key.append(id(value.operand or value.typed()))
-            elif type(value) is list:
-                key.append(tuple([_keyed(v) for v in value]))
-            else:
-                key.append(value)
-                if type(value) is float or isinstance(value, np.generic):
-                    # 1 and 1.0 are equal, but not of one type.
-                    key.append(type(value))
-        frozen = tuple(key)
+        values = list(bound.values())
+        kinds = (entry, *map(type, values))
+        calls = self.calls.get(kinds)
+        if calls is None:
+            calls = self.calls[kinds] = Calls(kinds[1:])
+        for at in calls.tensors:
+            tensor = values[at]
+            # Equal descriptors are one object.
+            values[at] = id(tensor.operand or tensor.typed())
+        for at in calls.others:
+            if values[at] != ():
+                values[at] = keyed(values[at])
+        key = tuple(values)
         try:
-            found = self.plans.get(frozen)
+            found = calls.plans.get(key)
         except TypeError:
-            frozen = tuple([_keyed(part) for part in key])
-            try:
-                found = self.plans.get(frozen)
-            except TypeError:
-                return self._build(entry, bound)
+            return self._build(entry, bound)
         if found is None:
-            found = self.plans[frozen] = self._build(entry, bound)
+            found = calls.plans[key] = self._build(entry, bound)
         return found
 
     def require(self, entry: Api) -> None:
@@ -301,9 +303,6 @@ class Session:
         if source.buffer is not Buffer.HBM:
             strides = (source.strides[0], *layout[1:])
         return source.derived(shape, strides, source.offset)
-
-    def _invoke_masked(self, entry: Entry, bound: dict[str, Any], frame: FrameType) -> Any:
-        return masking.masked_call(self, entry, bound, frame)
 
     def flush(self) -> None:
         """Run the call that was held back, into memory of its own."""
@@ -372,10 +371,9 @@ class Session:
         """Issue the instructions of a call."""
         if plan.simple:
             step = plan.steps[0]
-            operands = bound
-            if step.is_matmul and not accumulates:
-                accumulates = self._accumulates(step, bound, result)
-            self._issue(plan, 0, step, operands, result, line, accumulates, accumulates, where)
+            if step.is_matmul and not accumulates and self.dialect is not Dialect.LEGACY:
+                accumulates = sums.accumulates(self, step, bound, result)
+            self._issue(plan, 0, step, bound, result, line, accumulates, accumulates, where)
             return
         slots = slots_of(self, plan, bound, result, site, line)
         last = len(plan.steps) - 1
@@ -410,19 +408,17 @@ class Session:
                 "the kernel looks endless",
                 line,
             )
-        tensors = tuple(
-            [
-                result if slot == RESULT and result is not None else operands[slot]
-                for slot in step.slots
-            ]
-        )
+        if result is not None:
+            operands[RESULT] = result
+        tensors = tuple(map(operands.__getitem__, step.slots))
         if self.tracing:
             templates = plan.templates.get((line, variant))
             if templates is None:
                 templates = self._register(plan, line, variant)
-            self.records.append(
-                (templates[number], tuple([t._region or t.region() for t in tensors]))
-            )
+            regions = tuple(map(_REGION, tensors))
+            if None in regions:
+                regions = tuple([t._region or t.region() for t in tensors])
+            self.records.append((templates[number], regions))
         if self.full:
             compute(self, step, tensors, line, accumulates, where)
         elif self.following:
@@ -451,58 +447,9 @@ class Session:
         made = plan.templates[(line, accumulates)] = tuple(numbers)
         return made
 
-    def _accumulates(self, step: Step, bound: dict[str, Any], result: Tensor | None) -> bool:
-        """Whether a product adds to what its destination holds (current dialect)."""
-        if self.dialect is Dialect.LEGACY:
-            return False
-        target: Tensor = result if result is not None else bound["dst"]
-        wish = step.issue.attr("accumulate")
-        memory = target.settle()
-        place = (target._region or target.region())[1:]
-        known = memory.products
-        if known is None:
-            known = memory.products = []
-            before = False
-        else:
-            before = place in known or any(_overlap(place, other) for other in known)
-        if place not in known:
-            known.append(place)
-        if wish is None:
-            return before
-        if wish and not before and self.valued:
-            self._check_sum(target)
-        return bool(wish)
-
-    def _check_sum(self, target: Tensor) -> None:
-        """A product that adds to what no product wrote.
-
-        Raises:
-            KernelRejected: nothing wrote it at all.
-        """
-        memory = target.settle()
-        written = memory.writes > 0 or memory.initial is not None
-        if written and self.full and memory.state != FULL:
-            unwritten = memory.poisoned(memory.view(target), target)
-            written = unwritten is None or not unwritten.all()
-        name = memory.name or "a tile"
-        if not written:
-            raise KernelRejected(
-                f"accumulate=True adds to {name} (created on line {memory.line}), shape "
-                f"{list(target.shape)}, which nothing wrote; the first product takes "
-                "accumulate=False, or leave it out",
-                "R071",
-            )
-        if self.target.generation < 4:
-            self.notes.setdefault(
-                f"a product adds to {name} (created on line {memory.line}), which was not written "
-                f"by a product: undefined on NeuronCore-v{self.target.generation}"
-            )
-
     # Assignment and operators, called from methods of tensors: user code is two frames up.
 
-    def assign(self, tensor: Tensor, key: Any, value: Any) -> None:
-        """``tensor[key] = value``."""
-        assignment.assign(self, tensor, key, value, sys._getframe(2))
+    assign = assignment.assign
 
     def augment(self, name: str, tensor: Tensor, other: Any) -> Any:
         """``tensor += other`` and its siblings."""
@@ -530,18 +477,3 @@ class Session:
 def _writes_destination(step: Step) -> bool:
     """Whether an instruction writes the tensor that the call names as its destination."""
     return any(step.slots[at] == "dst" for _, at in step.writes)
-
-
-def _keyed(value: Any) -> Any:
-    """A part of a call as part of a key: what looks alike is equal."""
-    if isinstance(value, Tensor):
-        return id(value.operand or value.typed())
-    if isinstance(value, list | tuple):
-        return tuple([_keyed(v) for v in value])
-    if isinstance(value, Affine | Mask):
-        return described(value)
-    return value
-
-
-def _overlap(a: tuple[int, int, int, int], b: tuple[int, int, int, int]) -> bool:
-    return a[0] < b[1] and b[0] < a[1] and a[2] < b[3] and b[2] < a[3]

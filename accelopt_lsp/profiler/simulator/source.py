@@ -79,20 +79,21 @@ class Sources:
     Attributes:
         main: file name of the kernel's own file.
         texts: file name to text, for files that differ from what is on disk.
+        sites: identity of code and position in it to the place.
     """
 
     main: str
     texts: dict[str, str] = field(factory=dict)
     _statements: dict[str, dict[int, Statement]] = field(factory=dict)
-    _sites: dict[tuple[int, int], Site] = field(factory=dict)
+    sites: dict[tuple[int, int], Site] = field(factory=dict)
 
     def site(self, frame: FrameType) -> Site:
         """The place a frame of user code is at."""
         code = frame.f_code
         key = (id(code), frame.f_lasti)
-        found = self._sites.get(key)
+        found = self.sites.get(key)
         if found is None:
-            found = self._sites[key] = self._new_site(frame, code)
+            found = self.sites[key] = self._new_site(frame, code)
         return found
 
     def _new_site(self, frame: FrameType, code: CodeType) -> Site:
@@ -100,7 +101,7 @@ class Sources:
         own = frame.f_lineno or code.co_firstlineno
         statement = self.statements(file).get(own) or Statement(own, "")
         line = own if file == self.main else None
-        return Site(len(self._sites), line, file, own, statement.line, statement.target, code)
+        return Site(len(self.sites), line, file, own, statement.line, statement.target, code)
 
     def line(self, site: Site, frame: FrameType) -> int:
         """Line in the kernel's file that led to this call; the call's own line if none did."""

@@ -6,6 +6,7 @@ dimension 0 is the number of elements a partition holds.
 
 from __future__ import annotations
 
+import sys
 from math import prod
 from typing import Any
 
@@ -15,12 +16,13 @@ from accelopt_lsp.nki.operands import Buffer, Dynamic, OperandType, row_major_st
 from accelopt_lsp.profiler.simulator import state as sessions
 from accelopt_lsp.profiler.simulator.elements import ELEMENTS, Array, ElementType
 from accelopt_lsp.profiler.simulator.errors import KernelRejected
-from accelopt_lsp.profiler.simulator.indexing import Affine
+from accelopt_lsp.profiler.simulator.indexing import Affine, LoopIndex
 from accelopt_lsp.profiler.simulator.memory import Memory
 from accelopt_lsp.profiler.simulator.overloads import Operators
 from accelopt_lsp.profiler.simulator.trace import Region
 
 _TYPES: dict[tuple[Any, ...], OperandType] = {}
+_WHOLE = frozenset({int, LoopIndex})
 _EXTENTS: dict[tuple[Any, ...], tuple[int, int]] = {}
 
 
@@ -46,6 +48,17 @@ def operand_type(
             (shape, layout, element.name, buffer, start_partition, dynamic, "interned"), made
         )
     return found
+
+
+def extent_of(shape: tuple[int, ...], strides: tuple[int, ...], row: int) -> tuple[int, int]:
+    """From a view's first element to its last: partitions (rows), and elements within one."""
+    rows = inside = 0
+    for size, stride in zip(shape, strides, strict=True):
+        if stride >= row and stride % row == 0:
+            rows += (size - 1) * (stride // row)
+        else:
+            inside += (size - 1) * stride
+    return rows, inside
 
 
 def _normalised(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...]:
@@ -150,13 +163,7 @@ class Tensor(Operators):
         key = (self.shape, self.strides, row)
         extent = _EXTENTS.get(key)
         if extent is None:
-            rows = inside = 0
-            for size, stride in zip(self.shape, self.strides, strict=True):
-                if stride >= row and stride % row == 0:
-                    rows += (size - 1) * (stride // row)
-                else:
-                    inside += (size - 1) * stride
-            extent = _EXTENTS[key] = (rows, inside)
+            extent = _EXTENTS[key] = extent_of(self.shape, self.strides, row)
         rows, inside = extent
         first, column = divmod(self.offset, row)
         last = column + inside
@@ -288,7 +295,7 @@ class Tensor(Operators):
         return views.select(self, key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        sessions.active().assign(self, key, value)
+        sessions.active().assign(self, key, value, sys._getframe(1))
 
     # Views without a copy, in the names of either dialect.
 
@@ -437,7 +444,7 @@ class BlockTensor:
         """The tile of one block."""
         found = self._made.get(index)
         if found is None:
-            for position, size in zip(index, self.blocks, strict=True):
+            for position, size in zip(index, self.blocks):  # noqa: B905 - equally many
                 if not 0 <= position < size:
                     raise KernelRejected(
                         f"block index {list(index)} is out of bounds for block dimensions "
@@ -458,6 +465,8 @@ class BlockTensor:
                 known = None
             if known is not None:
                 return known, parts[wanted:]
+        if len(index) == wanted and not self.prefix and _WHOLE.issuperset(map(type, index)):
+            return self.block(tuple(map(int, index))), parts[wanted:]
         if Ellipsis in index:
             raise KernelRejected("index the block dimensions first, each by an integer", "R014")
         numbers = []
@@ -488,7 +497,7 @@ class BlockTensor:
         found, rest = self._split(key)
         if not rest or not isinstance(found, Tensor):
             return found
-        selected = views.select(found, rest)
+        selected = views.advanced(found, rest) if type(rest[0]) is Affine else found[rest]
         if selected.shared and not self.prefix:
             self._views[key] = selected
         return selected
@@ -497,7 +506,7 @@ class BlockTensor:
         found = self[key]
         if isinstance(found, BlockTensor):
             raise KernelRejected("assign to one block at a time", "R014")
-        sessions.active().assign(found, Ellipsis, value)
+        sessions.active().assign(found, Ellipsis, value, sys._getframe(1))
 
 
 from accelopt_lsp.profiler.simulator import layouts, run_time, views  # noqa: E402 - made of tensors

@@ -18,7 +18,7 @@ bounding box, which may be larger than what is touched but never smaller.
 """
 
 
-@frozen(slots=True)
+@define(slots=True, unsafe_hash=True)
 class Storage:
     """Memory that one tile (or one block of a tile with block dimensions) occupies.
 
@@ -36,6 +36,9 @@ class Storage:
         loop_depth: number of ``nl`` loops around the call that created it; Python's own
             ``range`` does not count, since the compiler only sees its iterations unrolled.
     """
+
+    # Not frozen, which would make it three times as dear, and some kernels create a tile for
+    # every instruction. Nothing changes it.
 
     id: int
     name: str

@@ -20,7 +20,7 @@ from accelopt_lsp.profiler.simulator.indexing import (
 )
 from accelopt_lsp.profiler.simulator.masks import Mask
 from accelopt_lsp.profiler.simulator.registers import Register
-from accelopt_lsp.profiler.simulator.tensors import Tensor
+from accelopt_lsp.profiler.simulator.tensors import Tensor, extent_of
 
 _RUN_TIME = frozenset({Tensor, run_time.RunTimeIndex})
 _PATTERNS: dict[tuple[Any, ...], dict[tuple[Form | None, ...], _Selection]] = {}
@@ -55,11 +55,16 @@ def select(tensor: Tensor, key: Any) -> Tensor:
         if kind is slice or kind is int or kind is LoopIndex:
             continue
         if kind is Affine:
-            return _advanced(tensor, parts)
+            view = advanced(tensor, parts)
+            if view.shared and view is not tensor:
+                if tensor.views is None:
+                    tensor.views = {}
+                tensor.views[parts] = view
+            return view
         if kind in _RUN_TIME:
-            return run_time.advanced(tensor, parts, _advanced)
+            return run_time.advanced(tensor, parts, advanced)
         if kind is np.ndarray and part.ndim:
-            return run_time.listed(tensor, parts, _advanced)
+            return run_time.listed(tensor, parts, advanced)
         if kind is Mask:
             return run_time.masked_operand(tensor, part)
         if kind is Register:
@@ -189,7 +194,7 @@ def _integer(value: Any) -> int:
     raise KernelRejected(f"an index must be an integer, got {type(value).__name__}: {value!r}")
 
 
-def _advanced(tensor: Tensor, parts: tuple[Any, ...]) -> Tensor:
+def advanced(tensor: Tensor, parts: tuple[Any, ...]) -> Tensor:
     """Affine indices, one a dimension, over their common grid."""
     if len(parts) != len(tensor.shape):
         if Ellipsis in [p for p in parts if p is Ellipsis]:
@@ -218,13 +223,13 @@ def _advanced(tensor: Tensor, parts: tuple[Any, ...]) -> Tensor:
             found.append(None)
             offsets.append(part)
         elif kind is Tensor:
-            return run_time.advanced(tensor, parts, _advanced)
+            return run_time.advanced(tensor, parts, advanced)
         elif isinstance(part, slice | DynamicSlice) or part is None:
             raise KernelRejected("slices and nl.arange indices cannot be mixed", "R035")
         elif kind in _RUN_TIME:
-            return run_time.advanced(tensor, parts, _advanced)
+            return run_time.advanced(tensor, parts, advanced)
         elif kind is np.ndarray and part.ndim:
-            return run_time.listed(tensor, parts, _advanced)
+            return run_time.listed(tensor, parts, advanced)
         else:
             numbers = True
             found.append(None)
@@ -239,6 +244,9 @@ def _advanced(tensor: Tensor, parts: tuple[Any, ...]) -> Tensor:
         offset += number * stride
         if number < low or number >= end:
             inside = False
+    if pattern.whole and offset == tensor.offset and tensor.fault is tensor.dynamic is None:
+        tensor.shared = True
+        return tensor
     if not inside or tensor.dynamic is not None or tensor.fault is not None:
         view = tensor.derived(pattern.shape, pattern.strides, offset)
         if not inside:
@@ -253,12 +261,18 @@ def _advanced(tensor: Tensor, parts: tuple[Any, ...]) -> Tensor:
     view.operand = pattern.types.get(start)
     if view.operand is None:
         pattern.types[start] = view.typed()
-    if on_chip and not numbers:
-        # Tiles are indexed in the same way again, in HBM hardly anything is.
-        if tensor.views is None:
-            tensor.views = {}
-        tensor.views[parts] = view
-        view.shared = True
+    row = memory.row
+    extent = pattern.extents.get(row)
+    if extent is None:
+        extent = pattern.extents[row] = extent_of(pattern.shape, pattern.strides, row)
+    rows, length = extent
+    first, column = divmod(offset, row)
+    if column + length < row:
+        nbytes = element.nbytes
+        end = (column + length + 1) * nbytes
+        view._region = (memory.id, first, first + rows + 1, column * nbytes, end)
+    # Tiles are indexed in the same way again, in HBM hardly anything is.
+    view.shared = on_chip and not numbers
     return view
 
 
@@ -269,21 +283,26 @@ class _Selection:
         shape, strides: of the view.
         steps: for every dimension, its stride, and the least and the end of the offsets at
             which the index stays inside.
+        whole: with offsets of 0, the view is all of the tile.
         types: descriptors of the view, by its first partition.
+        extents: see :func:`.tensors.extent_of`, by the length of a row.
     """
 
-    __slots__ = ("shape", "steps", "strides", "types")
+    __slots__ = ("extents", "shape", "steps", "strides", "types", "whole")
 
     def __init__(
         self,
         shape: tuple[int, ...],
         strides: tuple[int, ...],
         steps: tuple[tuple[int, int, int], ...],
+        whole: bool,
     ) -> None:
         self.shape = shape
         self.strides = strides
         self.steps = steps
+        self.whole = whole
         self.types: dict[int, OperandType] = {}
+        self.extents: dict[int, tuple[int, int]] = {}
 
 
 def _pattern(tensor: Tensor, forms: tuple[Form | None, ...]) -> _Selection:
@@ -323,7 +342,11 @@ def _pattern(tensor: Tensor, forms: tuple[Form | None, ...]) -> _Selection:
         steps.append((stride, -low, size - high))
     if tensor.buffer is not Buffer.HBM:
         strides[0] = tensor.strides[0]
-    return _Selection(shape, tuple(strides), tuple(steps))
+    whole = tensor.buffer is not Buffer.HBM and (shape, tuple(strides)) == (
+        tensor.shape,
+        tensor.strides,
+    )
+    return _Selection(shape, tuple(strides), tuple(steps), whole)
 
 
 def _fault(
