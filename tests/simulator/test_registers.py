@@ -178,6 +178,36 @@ def test_values_from_a_file_are_followed(tmp_path: Path, count: int) -> None:
     assert found.issued.instructions.get("tensor_tensor", 0) == 2 * count
 
 
+NONZERO = """chosen = nl.ndarray((128, 8), dtype=nl.float32, buffer=nl.sbuf)
+nisa.dma_copy(dst=chosen[{rows}], src=x)
+found = nl.ndarray((128, 9), dtype=nl.int32, buffer=nl.sbuf)
+nisa.nonzero_with_count(dst=found, src=chosen)
+nisa.register_load(register, found[{rows}, 8:9])
+for _ in nl.dynamic_range(register):
+    work()"""
+
+
+def test_what_reads_one_partition_is_followed_without_the_others(tmp_path: Path) -> None:
+    """Partitions that hold nothing, or what is not known, leave the searched one's result."""
+    path = tmp_path / "case.py"
+    np.save(tmp_path / "x.npy", np.array([[0, 2, 0, 0, 1, 1, 0, 0]], np.float32))
+    other = "nisa.dma_copy(dst=chosen[16:17], src=y)\n"
+    for body, expected in (
+        (NONZERO.format(rows="0:1"), 3),
+        (NONZERO.format(rows="0:1").replace("found =", other + "found ="), 3),
+        (NONZERO.format(rows="1:2"), None),
+    ):
+        path.write_text(_kernel(body).replace("(x, count)", "(x, count, y)"))
+        specs = {"x": "@x.npy", "count": "i32[1,1]", "y": "f32[1,8]"}
+        found = profile(job(path, specs, target="trn2"))
+        if expected is None:
+            assert isinstance(found, Failure)
+            assert found.code == "R012"
+        else:
+            assert isinstance(found, Profile), found
+            assert found.issued.instructions.get("tensor_tensor", 0) == expected
+
+
 def test_without_values_the_message_names_the_option(tmp_path: Path) -> None:
     path = tmp_path / "case.py"
     path.write_text(_kernel(DOUBLED))

@@ -16,6 +16,7 @@ import numpy as np
 from accelopt_lsp.profiler.simulator.elements import Array
 from accelopt_lsp.profiler.simulator.errors import ValuesNeeded
 from accelopt_lsp.profiler.simulator.memory import Memory
+from accelopt_lsp.profiler.simulator.numerics.base import PARTS
 from accelopt_lsp.profiler.simulator.values import compute
 
 if TYPE_CHECKING:
@@ -48,15 +49,17 @@ def follow(
     if step.partial:
         # What it leaves as it is must be known too, unless there was nothing.
         sources += [t for t in targets if t.memory is not None and t.memory.writes]
-    if all(_known(t) for t in sources) and all(_followed(t, accumulates) for t in targets):
-        try:
-            compute(session, step, tensors, line, accumulates, where)
-        except ValuesNeeded:
-            pass
-        else:
-            for tensor in targets:
-                _mark(tensor, where, True)
-            return
+    if all(_followed(t, accumulates) for t in targets):
+        lanes = True if all(_known(t) for t in sources) else _known_lanes(step, sources)
+        if lanes is not None and (lanes is True or where is None):
+            try:
+                compute(session, step, tensors, line, accumulates, where)
+            except ValuesNeeded:
+                pass
+            else:
+                for tensor in targets:
+                    _mark(tensor, where, lanes)
+                return
     for tensor in targets:
         _mark(tensor, None, False)
 
@@ -72,6 +75,27 @@ def _known(tensor: Tensor) -> bool:
     return bool(_view(memory, tensor).all())
 
 
+_FOLLOWED_BY_LANE = frozenset({"nonzero_with_count"})
+
+
+def _known_lanes(step: Step, sources: Sequence[Tensor]) -> Array | None:
+    """Partitions of which everything is known, for an instruction that reads a few of them."""
+    op = step.issue.op
+    if op not in _FOLLOWED_BY_LANE:
+        return None
+    lanes: Array | None = None
+    for tensor in sources:
+        memory = tensor.memory
+        if memory is None or memory.known is None or _spread(tensor, memory):
+            return None
+        known = _view(memory, tensor)
+        if PARTS[op](~known, step.attrs).any():
+            return None
+        whole = np.asarray(known.reshape(known.shape[0], -1).all(axis=1))
+        lanes = whole if lanes is None else np.logical_and(lanes, whole)
+    return lanes if lanes is not None and lanes.any() else None
+
+
 def _followed(tensor: Tensor, accumulates: bool) -> bool:
     """Whether a tensor may be given known values: it is small, and what it adds to is known."""
     memory = tensor.memory
@@ -80,24 +104,25 @@ def _followed(tensor: Tensor, accumulates: bool) -> bool:
     return not accumulates or memory.writes == 0 or _known(tensor)
 
 
-def _mark(tensor: Tensor, where: Array | None, known: bool) -> None:
+def _mark(tensor: Tensor, where: Array | None, known: bool | Array) -> None:
+    """Note what is known of a tensor that was written: all of it, nothing, or some partitions."""
     memory = tensor.memory
     if memory is None:
         return
     if memory.known is None:
-        if not known:
+        if known is False:
             memory.writes += 1
             return
         whole = memory.constant or memory.initial is not None
         memory.known = np.full(memory.rows * memory.row, whole and memory.writes <= 1)
     if _spread(tensor, memory):
         # It is not known here which elements were written.
-        if not known or not memory.known.all():
+        if known is not True or not memory.known.all():
             memory.known[:] = False
         return
     view = _view(memory, tensor)
     if where is None:
-        view[...] = known
+        view[...] = known if isinstance(known, bool) else known.reshape(-1, *[1] * (view.ndim - 1))
     else:
         view[np.broadcast_to(where, view.shape)] = known
 
