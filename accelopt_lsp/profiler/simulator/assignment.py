@@ -21,13 +21,6 @@ if TYPE_CHECKING:
     from accelopt_lsp.profiler.simulator.session import Session
 
 
-def _same_statement(session: Session, pending: Pending, frame: FrameType) -> bool:
-    """Whether the call that is held back is the right side of the statement being run."""
-    if pending.frame is not frame:
-        return False
-    return session.locate(frame)[0].statement == pending.site.statement
-
-
 def assign(session: Session, tensor: Tensor, key: Any, value: Any, frame: FrameType) -> None:
     """``tensor[key] = value``: in place for the result of a call, else a copy.
 
@@ -40,8 +33,10 @@ def assign(session: Session, tensor: Tensor, key: Any, value: Any, frame: FrameT
     target = select(tensor, key)
     pending = session.pending
     if pending is not None:
-        if value is pending.result and _same_statement(session, pending, frame):
-            if _write_through(session, pending, target):
+        if value is pending.result and pending.frame is frame:
+            # The call that is held back is the right side of the statement being run.
+            same = session.locate(frame)[0].statement == pending.site.statement
+            if same and _write_through(session, pending, target):
                 return
         session.flush()
     if isinstance(value, Tensor):
@@ -62,7 +57,8 @@ def _write_through(session: Session, pending: Pending, target: Tensor) -> bool:
         raise KernelRejected("a tensor in HBM is written by nl.store or a DMA", "R034")
     result = pending.result
     if not pending.empty:
-        if not pending.plan.can_write(target.buffer) or _still_read(pending, target):
+        plan = pending.plan
+        if not plan.can_write(target.buffer) or (plan.late and _still_read(pending, target)):
             return False
         if target.fault is not None:
             _check_fault(target, pending)

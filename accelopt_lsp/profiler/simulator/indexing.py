@@ -252,10 +252,9 @@ class Affine:
     def __add__(self, other: Any) -> Any:
         kind = type(other)
         if kind is int or kind is LoopIndex:
-            form = self.form
             offset = self.offset + other
-            found = form.find(offset)
-            return form.at(offset) if found is None else found
+            found = self.form.find(offset)
+            return self.form.at(offset) if found is None else found
         return self._plus(other, 1)
 
     __radd__ = __add__
@@ -308,6 +307,8 @@ class Affine:
         return mask
 
     def __ge__(self, other: Any) -> Any:
+        if self._mask is not None and type(other) is int and other == 0:
+            return self._mask
         return self._compare(other, 1, 0)
 
     def __gt__(self, other: Any) -> Any:

@@ -29,10 +29,12 @@ def masked_call(session: Session, entry: Entry, bound: dict[str, Any], frame: Fr
         mask = NEVER
     if not isinstance(mask, Mask):
         raise KernelRejected(
-            f"a mask is an affine comparison of indices, got {type(mask).__name__}", "R033"
+            f"a mask is an affine comparison of indices, got {type(mask).__name__}; compare sums of "
+            "nl.arange and loop variables, without % and //",
+            "R033",
         )
     bound["mask"] = None
-    if mask.holds_throughout:
+    if mask.holds_throughout():
         return session.invoke(entry, bound, frame)
     split = mask.split()
     if split is None:

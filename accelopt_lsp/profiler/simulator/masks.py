@@ -105,7 +105,6 @@ class Mask:
         found: tuple[Bounds, tuple[Affine, ...]] | None = self._split
         return found
 
-    @property
     def holds_throughout(self) -> bool:
         """Whether every position of its grid is valid. Memoised."""
         known = self._throughout

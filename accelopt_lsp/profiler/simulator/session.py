@@ -25,7 +25,7 @@ from accelopt_lsp.profiler.simulator.errors import InstructionLimit, KernelRejec
 from accelopt_lsp.profiler.simulator.following import follow
 from accelopt_lsp.profiler.simulator.indexing import _NEST, Affine
 from accelopt_lsp.profiler.simulator.library import entry_of
-from accelopt_lsp.profiler.simulator.masks import holds
+from accelopt_lsp.profiler.simulator.masks import Mask, holds
 from accelopt_lsp.profiler.simulator.memory import Memory
 from accelopt_lsp.profiler.simulator.pending import Pending
 from accelopt_lsp.profiler.simulator.plans import Entry, Plan, Step, build
@@ -165,6 +165,8 @@ class Session:
         )
         tensor = Tensor(memory, shape, strides, 0, element, buffer)
         tensor.operand = operand
+        if buffer is not Buffer.HBM:
+            tensor._region = (memory.id, 0, rows, 0, row * element.nbytes)
         return tensor
 
     def _form(
@@ -182,26 +184,28 @@ class Session:
     def _check_tile(self, shape: tuple[int, ...], partition_bytes: int, buffer: Buffer) -> None:
         if len(shape) < 2:
             raise KernelRejected(
-                f"a tile needs a partition and a free dimension, got shape {list(shape)}", "R041"
+                f"a tile needs a partition and a free dimension, got shape {list(shape)}; write "
+                f"{[*shape, 1]}",
+                "R041",
             )
         if any(n < 1 for n in shape):
             raise KernelRejected(f"sizes must be positive, got {list(shape)}")
         if shape[0] > self._partitions:
             raise KernelRejected(
                 f"a tile has at most {self._partitions} partitions, got {shape[0]} "
-                f"(shape {list(shape)})",
+                f"(shape {list(shape)}); loop over tiles of {self._partitions}",
                 "R023",
             )
         if buffer is Buffer.SBUF and partition_bytes > self._sbuf:
             raise KernelRejected(
                 f"a tile of {partition_bytes} bytes a partition does not fit SBUF "
-                f"({self._sbuf} bytes)",
+                f"({self._sbuf} bytes); split its free axes",
                 "R051",
             )
         if buffer is Buffer.PSUM and partition_bytes > self._psum:
             raise KernelRejected(
                 f"a tile of {partition_bytes} bytes a partition does not fit PSUM "
-                f"({self._psum} bytes)",
+                f"({self._psum} bytes); split its free axes",
                 "R051",
             )
 
@@ -235,7 +239,9 @@ class Session:
         """Run a bound call; gives the returned tile, if it returns one."""
         mask = bound.get("mask")
         if mask is not None and mask is not True and self.dialect is Dialect.LEGACY:
-            return masking.masked_call(self, entry, bound, frame)
+            if type(mask) is not Mask or not mask.holds_throughout():
+                return masking.masked_call(self, entry, bound, frame)
+            bound["mask"] = None
         plan = self.plan(entry, bound)
         lowered = plan.lowered
         site, line = self.locate(frame)

@@ -485,22 +485,24 @@ class BlockTensor:
         return view, ()
 
     def __getitem__(self, key: Any) -> Any:
-        if type(key) is tuple and type(key[-1]) is Affine:
+        if type(key) is tuple and type(key[-1]) is Affine and not self.prefix:
             # Views by block and affine indices, once more: most kernels of NKI 0.1 use each of
             # them for writing and for reading.
             try:
-                view = self._views.get(key)
+                known = self._views.get(key)
             except TypeError:
-                view = None
-            if view is not None:
-                return view
+                known = None
+            if known is not None:
+                return known
         found, rest = self._split(key)
         if not rest or not isinstance(found, Tensor):
             return found
-        selected = views.advanced(found, rest) if type(rest[0]) is Affine else found[rest]
-        if selected.shared and not self.prefix:
-            self._views[key] = selected
-        return selected
+        if type(rest[0]) is not Affine:
+            return found[rest]
+        view = views.advanced(found, rest)
+        if view.shared and not self.prefix:
+            self._views[key] = view
+        return view
 
     def __setitem__(self, key: Any, value: Any) -> None:
         found = self[key]

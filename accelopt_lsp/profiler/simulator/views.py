@@ -196,84 +196,106 @@ def _integer(value: Any) -> int:
 
 def advanced(tensor: Tensor, parts: tuple[Any, ...]) -> Tensor:
     """Affine indices, one a dimension, over their common grid."""
-    if len(parts) != len(tensor.shape):
-        if Ellipsis in [p for p in parts if p is Ellipsis]:
-            raise KernelRejected("slices and nl.arange indices cannot be mixed", "R035")
-        raise KernelRejected(
-            f"{len(parts)} indices for a tensor with {len(tensor.shape)} dimensions "
-            f"{list(tensor.shape)}",
-            "R028",
-        )
-    # Kernels write indices out at every use, so this is the busiest loop of a trace: what the
+    # Kernels write indices out at every use, so this is the busiest function of a trace: what the
     # forms of the indices select is looked up, and only offsets are added here.
     patterns = tensor.patterns
     if patterns is None:
         key = (tensor.shape, tensor.strides, tensor.buffer, tensor.element.name)
         patterns = tensor.patterns = _PATTERNS.setdefault(key, {})
-    found: list[Form | None] = []
-    offsets: list[int] = []
-    numbers = False
-    for part in parts:
-        kind = type(part)
-        if kind is Affine:
-            found.append(part.form)
-            offsets.append(part.offset)
-        elif kind is int or kind is LoopIndex:
-            numbers = True
-            found.append(None)
-            offsets.append(part)
-        elif kind is Tensor:
-            return run_time.advanced(tensor, parts, advanced)
-        elif isinstance(part, slice | DynamicSlice) or part is None:
-            raise KernelRejected("slices and nl.arange indices cannot be mixed", "R035")
-        elif kind in _RUN_TIME:
-            return run_time.advanced(tensor, parts, advanced)
-        elif kind is np.ndarray and part.ndim:
-            return run_time.listed(tensor, parts, advanced)
-        else:
-            numbers = True
-            found.append(None)
-            offsets.append(_integer(part))
-    forms = tuple(found)
-    pattern = patterns.get(forms)
+    if len(parts) == 2 and type(parts[0]) is type(parts[1]) is Affine:
+        # Nearly all tiles, so without the loops below.
+        rows, columns = parts
+        forms: tuple[Form | None, ...] = (rows.form, columns.form)
+        pattern = patterns.get(forms)
+        numbers = False
+    else:
+        special = _unlike(tensor, parts)
+        if special is not None:
+            return special
+        forms = tuple([p.form if type(p) is Affine else None for p in parts])
+        pattern = patterns.get(forms)
+        numbers = None in forms
     if pattern is None:
+        if len(parts) != len(tensor.shape):
+            raise KernelRejected(
+                f"{len(parts)} indices for a tensor with {len(tensor.shape)} dimensions "
+                f"{list(tensor.shape)}",
+                "R028",
+            )
         pattern = patterns[forms] = _pattern(tensor, forms)
-    offset = tensor.offset
-    inside = True
-    for number, (stride, low, end) in zip(offsets, pattern.steps):  # noqa: B905 - equally many
-        offset += number * stride
-        if number < low or number >= end:
-            inside = False
-    if pattern.whole and offset == tensor.offset and tensor.fault is tensor.dynamic is None:
-        tensor.shared = True
-        return tensor
+    origin = tensor.offset
+    if len(parts) == 2 and not numbers:
+        row, column = rows.offset, columns.offset
+        (row_stride, low, end), (stride, left, right) = pattern.steps
+        offset = origin + row * row_stride + column * stride
+        inside = low <= row < end and left <= column < right
+    else:
+        offset, inside = origin, True
+        for part, (stride, low, end) in zip(parts, pattern.steps):  # noqa: B905 - equally many
+            number = part.offset if type(part) is Affine else _integer(part)
+            offset += number * stride
+            if number < low or number >= end:
+                inside = False
     if not inside or tensor.dynamic is not None or tensor.fault is not None:
         view = tensor.derived(pattern.shape, pattern.strides, offset)
         if not inside:
+            offsets = [p.offset if type(p) is Affine else _integer(p) for p in parts]
             view.fault = _fault(tensor, pattern.shape, forms, offsets)
         return view
+    if offset == origin and pattern.whole:
+        tensor.shared = True
+        return tensor
     memory, element = tensor.memory, tensor.element
     view = Tensor(memory, pattern.shape, pattern.strides, offset, element, tensor.buffer)
     if memory is None or memory.element is not element:
         return view
-    on_chip = tensor.buffer is not Buffer.HBM
-    start = offset // memory.row if on_chip else 0
-    view.operand = pattern.types.get(start)
-    if view.operand is None:
-        pattern.types[start] = view.typed()
-    row = memory.row
-    extent = pattern.extents.get(row)
+    length = memory.row
+    first, start = divmod(offset, length)
+    extent = pattern.extents.get(length)
     if extent is None:
-        extent = pattern.extents[row] = extent_of(pattern.shape, pattern.strides, row)
-    rows, length = extent
-    first, column = divmod(offset, row)
-    if column + length < row:
+        extent = pattern.extents[length] = extent_of(pattern.shape, pattern.strides, length)
+    last = start + extent[1]
+    if last < length:
         nbytes = element.nbytes
-        end = (column + length + 1) * nbytes
-        view._region = (memory.id, first, first + rows + 1, column * nbytes, end)
-    # Tiles are indexed in the same way again, in HBM hardly anything is.
-    view.shared = on_chip and not numbers
+        view._region = (
+            memory.id,
+            first,
+            first + extent[0] + 1,
+            start * nbytes,
+            (last + 1) * nbytes,
+        )
+    if tensor.buffer is Buffer.HBM:
+        first = 0
+    elif not numbers:
+        # Tiles are indexed in the same way again, in HBM hardly anything is.
+        view.shared = True
+    view.operand = pattern.types.get(first)
+    if view.operand is None:
+        pattern.types[first] = view.typed()
     return view
+
+
+def _unlike(tensor: Tensor, parts: tuple[Any, ...]) -> Tensor | None:
+    """The view, if indices are not affine; None if they are.
+
+    Raises:
+        KernelRejected: there are too few or too many, or kinds that do not mix.
+    """
+    if len(parts) != len(tensor.shape) and Ellipsis in [p for p in parts if p is Ellipsis]:
+        raise KernelRejected("slices and nl.arange indices cannot be mixed", "R035")
+    if len(parts) == len(tensor.shape):
+        for part in parts:
+            kind = type(part)
+            if kind is Affine or kind is int or kind is LoopIndex:
+                continue
+            if isinstance(part, slice | DynamicSlice) or part is None:
+                raise KernelRejected("slices and nl.arange indices cannot be mixed", "R035")
+            if kind in _RUN_TIME:
+                return run_time.advanced(tensor, parts, advanced)
+            if kind is np.ndarray and part.ndim:
+                return run_time.listed(tensor, parts, advanced)
+            _integer(part)
+    return None
 
 
 class _Selection:
