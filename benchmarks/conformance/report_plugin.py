@@ -36,7 +36,7 @@ def _size(item: Any) -> tuple[bool, float]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
-    """Keep the smallest cases of each test function."""
+    """Keep the smallest cases of each test function, and begin with the smallest of all."""
     limit = int(os.environ.get("CONFORMANCE_CASES", "0"))
     if not limit:
         return
@@ -45,7 +45,7 @@ def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
         functions.setdefault(item.nodeid.partition("[")[0], []).append(item)
     kept = [i for cases in functions.values() for i in sorted(cases, key=_size)[:limit]]
     config.hook.pytest_deselected(items=[i for i in items if i not in kept])
-    items[:] = kept
+    items[:] = sorted(kept, key=_size)
 
 
 @pytest.hookimpl(hookwrapper=True)
