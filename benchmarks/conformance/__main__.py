@@ -11,6 +11,7 @@ Suites, and the repositories that CHECKOUT is a working copy of:
 - ``samples``: aws-neuron/nki-samples
 - ``nkibench``: zhang677/AccelOpt
 - ``nki-library``: aws-neuron/nki-library
+- ``nki-library-traces``: the same, every decorated kernel by shapes only
 
 Nothing of theirs is copied: tests are run where they stand, and drivers import kernels and
 references by path. References in PyTorch need an interpreter that has it (``--python``).
@@ -25,7 +26,7 @@ from pathlib import Path
 
 from table import report
 
-SUITES = ("sdk-tests", "sdk-examples", "samples", "nkibench", "nki-library")
+SUITES = ("sdk-tests", "sdk-examples", "samples", "nkibench", "nki-library", "nki-library-traces")
 
 
 def main(arguments: list[str] | None = None) -> int:
