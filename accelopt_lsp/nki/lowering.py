@@ -238,7 +238,12 @@ class Builder:
             for role, given in types.items():
                 if given.buffer is Buffer.PSUM:
                     self.violations.append(
-                        Violation("R094", f"{op}: GpSimd cannot reach {role} in PSUM", role)
+                        Violation(
+                            "R094",
+                            f"{op}: GpSimd cannot reach {role} in PSUM; use another engine, "
+                            "or copy it to SBUF first",
+                            role,
+                        )
                     )
         found = spec.violations(types, {"engine": chosen, **values}, self.target)
         self.violations.extend(v for v in found if not (self.legacy and _legacy_accepts(v)))

@@ -159,7 +159,9 @@ def test_generations(code, name, args, missing, since):
 
 def test_messages_carry_the_figures():
     found = call(LEGACY, "nl.exp", "f32[256,512]").violations
-    assert found[0].message == "activation: dst spans 256 partitions, the hardware has 128"
+    assert found[0].message == (
+        "activation: dst spans 256 partitions, the hardware has 128; loop over tiles of 128"
+    )
     assert found[0].role == "dst"
 
 

@@ -97,7 +97,8 @@ class Instruction:
             yield Violation(
                 "R095",
                 f"{self.id} needs NeuronCore-v{self.since_generation} or later; "
-                f"{target.name} is NeuronCore-v{target.generation}",
+                f"{target.name} is NeuronCore-v{target.generation}; choose another target or "
+                "other instructions",
             )
         for spec in self.operands:
             given = operands.get(spec.role)
@@ -118,7 +119,8 @@ def _operand_violations(
         wanted = " or ".join(sorted(b.upper() for b in spec.buffers))
         yield Violation(
             "R034",
-            f"{instruction.id}: {spec.role} must be in {wanted}, it is in {given.buffer.upper()}",
+            f"{instruction.id}: {spec.role} must be in {wanted}, it is in {given.buffer.upper()}; "
+            f"{_way(given.buffer)}",
             spec.role,
         )
     limit = target.integer("partitions")
@@ -127,7 +129,7 @@ def _operand_violations(
             yield Violation(
                 "R023",
                 f"{instruction.id}: {spec.role} spans {given.partitions} partitions, "
-                f"the hardware has {limit}",
+                f"the hardware has {limit}; loop over tiles of {limit}",
                 spec.role,
             )
         elif not (
@@ -189,6 +191,13 @@ MOVING = frozenset(
 """Instructions that move elements as they are."""
 
 
+def _way(buffer: Buffer) -> str:
+    """How to get a tensor out of the memory it is in."""
+    if buffer is Buffer.HBM:
+        return "load it into a tile first"
+    return f"copy it out of {buffer.upper()} with tensor_copy first"
+
+
 def start_partition_allowed(start: int, partitions: int) -> bool:
     """Whether a tile of that many partitions may start there (architecture guide, section ISA).
 
@@ -221,7 +230,7 @@ def _shape_violations(instruction: Instruction, operands: Operands) -> Iterator[
             yield Violation(
                 "R024",
                 f"{instruction.id}: {spec.role} has {given.partitions} partitions, "
-                f"dst has {dst.partitions}",
+                f"dst has {dst.partitions}; take equal slices, or broadcast first",
                 spec.role,
             )
         elif spec.vector:
@@ -229,14 +238,15 @@ def _shape_violations(instruction: Instruction, operands: Operands) -> Iterator[
                 yield Violation(
                     spec.shape_code,
                     f"{instruction.id}: {spec.role} must have one element a partition, "
-                    f"it has {given.free}",
+                    f"it has {given.free}; slice one, as in t[:, 0:1]",
                     spec.role,
                 )
         elif given.free != dst.free:
             yield Violation(
                 "R027",
                 f"{instruction.id}: {spec.role} has {given.free} elements a partition "
-                f"(shape {list(given.shape)}), dst has {dst.free} (shape {list(dst.shape)})",
+                f"(shape {list(given.shape)}), dst has {dst.free} (shape {list(dst.shape)}); take "
+                "equal slices",
                 spec.role,
             )
 

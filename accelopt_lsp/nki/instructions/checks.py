@@ -36,7 +36,10 @@ def two_psum_inputs(first: str, second: str) -> Check:
         pair = (operands.get(first), operands.get(second))
         if all(o is not None and o.buffer is Buffer.PSUM for o in pair):
             yield Violation(
-                "R094", f"{first} and {second} are both in PSUM; at most one input may be", second
+                "R094",
+                f"{first} and {second} are both in PSUM; at most one input may be, so copy one to "
+                "SBUF with tensor_copy",
+                second,
             )
 
     return check

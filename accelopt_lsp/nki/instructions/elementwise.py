@@ -131,7 +131,12 @@ def _memset(operands: Operands, attrs: Attributes, target: Target) -> Iterator[V
         if dst.dtype.kind is Kind.SIGNED:
             low, high = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
         if not low <= value <= high or value != int(value):
-            yield Violation("R067", f"memset: {value} is no value of {dst.dtype}", "dst")
+            yield Violation(
+                "R067",
+                f"memset: {value} is no value of {dst.dtype}, which has {low} to {high}; take "
+                "another type",
+                "dst",
+            )
 
 
 _EXP_FLOATS = frozenset(

@@ -69,7 +69,8 @@ def _dma_copy(operands: Operands, attrs: Attributes, target: Target) -> Iterator
     if attrs.get("dge_mode") == "hwdge" and dst.dtype != src.dtype:
         yield Violation(
             "R064",
-            f"dma_copy: dge_mode hwdge does not cast, src is {src.dtype} and dst {dst.dtype}",
+            f"dma_copy: dge_mode hwdge does not cast, src is {src.dtype} and dst {dst.dtype}; "
+            "leave dge_mode out",
             "dst",
         )
     for role in ("dst", "src"):
@@ -120,7 +121,11 @@ def _block_transpose(src: OperandType) -> Iterator[Violation]:
     """What the descriptor hardware transposes."""
     shape = src.shape
     if len(shape) == 2 and shape[0] != 16:
-        yield Violation("R066", f"dma_transpose hwdge: 16 rows at a time, src has {shape[0]}")
+        yield Violation(
+            "R066",
+            f"dma_transpose hwdge: 16 rows at a time, src has {shape[0]}; take "
+            "pieces of 16, or leave dge_mode out",
+        )
     if len(shape) > 2 and (shape[0] not in (1, 2, 4, 8, 16) or shape[0] * shape[-2] % 16):
         yield Violation(
             "R066",
@@ -185,7 +190,11 @@ def _dma_compute(operands: Operands, attrs: Attributes, target: Target) -> Itera
     srcs = {role: given for role, given in operands.items() if role.startswith("src")}
     op = attrs.get("reduce_op")
     if op != "add":
-        yield Violation("R089", f"dma_compute: reduce_op must be add, got {op}")
+        yield Violation(
+            "R089",
+            f"dma_compute: reduce_op must be add, got {op}; load the "
+            "tensors and combine them on an engine",
+        )
     scales = attrs.get("scales") or ()
     if any(s != 1 for s in scales):
         yield Violation(

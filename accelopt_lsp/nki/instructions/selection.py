@@ -62,7 +62,7 @@ def _range_select(operands: Operands, attrs: Attributes, target: Target) -> Iter
         yield Violation(
             "R069",
             f"range_select: on_false_value must be the smallest float32, "
-            f"{-LARGEST_FLOAT:.8g}, got {value}",
+            f"{-LARGEST_FLOAT:.8g}, got {value}; leave it out",
         )
     tile, start = operands["on_true_tile"], attrs.get("range_start", 0)
     if isinstance(start, int) and start + tile.free > EXACT_INTEGERS:

@@ -51,14 +51,18 @@ def _matmul(operands: Operands, attrs: Attributes, target: Target) -> Iterator[V
     if columns > limit:
         yield Violation(
             "R026",
-            f"nc_matmul: stationary free size {columns} exceeds {limit}",
+            f"nc_matmul: stationary free size {columns} exceeds {limit}; loop over pieces",
             "stationary",
         )
     limit = target.integer("moving_free_max")
     if target.generation >= 4 and dst is not None and dst.dtype.nbytes == 2:
         limit *= 2
     if free > limit:
-        yield Violation("R026", f"nc_matmul: moving free size {free} exceeds {limit}", "moving")
+        yield Violation(
+            "R026",
+            f"nc_matmul: moving free size {free} exceeds {limit}; loop over pieces",
+            "moving",
+        )
     yield from _matmul_types(stationary, moving, target)
     if attrs.get("tile_size") or attrs.get("tile_position"):
         yield from _tiling(stationary, columns, attrs, target)
@@ -92,7 +96,8 @@ def _matmul_types(
     ):
         yield Violation(
             "R070",
-            f"nc_matmul: {stationary.dtype} with {moving.dtype}; float32 goes only with float32",
+            f"nc_matmul: {stationary.dtype} with {moving.dtype}; float32 goes only with float32, "
+            "so cast one of them",
             "moving",
         )
     if "float8_e4m3fn" in names and target.generation < 4:

@@ -152,7 +152,10 @@ def shape_of(value: Any) -> tuple[Any, ...]:
 def _running(name: str) -> Session:
     session = sessions.current()
     if session is None:
-        raise KernelRejected(f"nl.{name} was called outside a kernel", "R022")
+        raise KernelRejected(
+            f"nl.{name} was called outside a kernel; call it in a function decorated with nki.jit",
+            "R022",
+        )
     session.flush()
     return session
 

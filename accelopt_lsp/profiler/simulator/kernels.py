@@ -158,7 +158,10 @@ class Kernel:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if sessions.current() is not None:
             if self.grid:
-                raise KernelRejected("a kernel inside a kernel cannot have a launch grid", "R021")
+                raise KernelRejected(
+                    "a kernel inside a kernel cannot have a launch grid; call it without [...]",
+                    "R021",
+                )
             return self.function(*args, **kwargs)
         try:
             return Kernel.launch(self, args, kwargs)

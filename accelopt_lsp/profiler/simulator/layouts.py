@@ -28,7 +28,8 @@ def reshape(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
         shape = tuple(tensor.size // known if n == -1 else n for n in shape)
     if prod(shape) != tensor.size:
         raise KernelRejected(
-            f"cannot reshape {list(tensor.shape)} into {list(shape)}: element counts differ",
+            f"cannot reshape {list(tensor.shape)} into {list(shape)}: element counts differ, keep "
+            f"{tensor.size}",
             "R080",
         )
     if tensor.buffer is not Buffer.HBM:

@@ -29,8 +29,8 @@ def masked_call(session: Session, entry: Entry, bound: dict[str, Any], frame: Fr
         mask = NEVER
     if not isinstance(mask, Mask):
         raise KernelRejected(
-            f"a mask is an affine comparison of indices, got {type(mask).__name__}; compare sums of "
-            "nl.arange and loop variables, without % and //",
+            f"a mask is an affine comparison of indices, got {type(mask).__name__}; compare sums "
+            "of nl.arange and loop variables, without % and //",
             "R033",
         )
     bound["mask"] = None

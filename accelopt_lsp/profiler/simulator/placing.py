@@ -75,8 +75,8 @@ def check_place(
         code = "R049" if legacy else "R074"
         if byte % bank:
             raise KernelRejected(
-                f"a PSUM tile starts at a bank: byte {byte} of a partition is no multiple of "
-                f"{bank}",
+                f"a PSUM tile starts at a bank: byte {byte} of a partition is no multiple of {bank}"
+                f"; take {byte // bank * bank}",
                 code,
             )
         if legacy and start:

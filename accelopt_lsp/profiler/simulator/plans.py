@@ -207,7 +207,9 @@ class Plan:
             assert result is not None
             if (result.partitions, result.free) != (destination.partitions, destination.free):
                 raise KernelRejected(
-                    f"cannot write {list(result.shape)} into {list(destination.shape)}", "R027"
+                    f"cannot write {list(result.shape)} into {list(destination.shape)}; take equal "
+                    "slices",
+                    "R027",
                 )
             found = make_plan(retarget(self.lowered, destination), self.extra)
             _check_destination(found)

@@ -114,7 +114,9 @@ def _vector(offsets: Any, rows: int | None) -> Tensor:
         )
     if rows is not None and (offsets.size < rows if wide else offsets.size != rows):
         raise KernelRejected(
-            f"vector_offset has {offsets.size} offsets for {rows} rows of the pattern", "R083"
+            f"vector_offset has {offsets.size} offsets for {rows} rows of the pattern; slice "
+            "one to the other",
+            "R083",
         )
     if offsets.element.kind is Kind.FLOAT:
         raise KernelRejected(f"run-time offsets are integers, these are {offsets.element}", "R083")
@@ -163,7 +165,10 @@ def access_pattern(
         start = int(start * scale)
     start += int(offset)
     if scalar is not None and vector is not None:
-        raise KernelRejected("scalar_offset and vector_offset cannot be combined", "R083")
+        raise KernelRejected(
+            "scalar_offset and vector_offset cannot be combined; add the one to the other first",
+            "R083",
+        )
     stride = 0
     if scalar is not None or vector is not None:
         stride = int(tensor.strides[int(indirect_dim)] * scale)

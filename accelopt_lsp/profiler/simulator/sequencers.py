@@ -30,7 +30,10 @@ Effect = Callable[[Any, Any], dict[str, Array]]
 def _running(name: str) -> Session:
     session = sessions.current()
     if session is None:
-        raise KernelRejected(f"{name} was called outside a kernel", "R022")
+        raise KernelRejected(
+            f"{name} was called outside a kernel; call it in a function decorated with nki.jit",
+            "R022",
+        )
     session.flush()
     return session
 

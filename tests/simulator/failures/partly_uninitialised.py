@@ -1,4 +1,4 @@
-# expect: rejected line=14 code=R099 parts of tile
+# expect: rejected line=14 code=R099 (tile, created on line 13
 import neuronxcc.nki as nki
 import neuronxcc.nki.isa as nisa
 import neuronxcc.nki.language as nl
