@@ -92,7 +92,7 @@ def run_module(copy: Path, name: str, target: str, options: Namespace, scratch: 
         path=(copy / "src", copy / "src/nkilib_src", copy),
         plugins=("nki_library_plugin",),
         seconds=options.seconds,
-        total_seconds=5 * options.seconds,
+        total_seconds=3 * options.seconds,
         cases=options.cases,
         variables={"NKILIB_SIMULATION_RUN_ALL": "1", "OMP_NUM_THREADS": "1"},
         explained=EXPLAINED,

@@ -76,7 +76,11 @@ def cpu_simulate(function: Any) -> Any:
             launch = kernel[cores] if cores > 1 else kernel
 
             def run(**inputs: Any) -> Any:
-                result = launch(**inputs)
+                # A device has inputs of its own; references are computed from the caller's later.
+                copies = {
+                    k: v.copy() if isinstance(v, np.ndarray) else v for k, v in inputs.items()
+                }
+                result = launch(**copies)
                 record.launched(kernel.function, cores, kernels.DEFAULTS.target)
                 if result is None:
                     return None
