@@ -126,3 +126,33 @@ def test_a_docstring_that_ends_twice_is_repaired(load: Any, tmp_path: Path) -> N
     assert library.references("from lib.nkilib.core.x_torch import ref\nimport y\n") == {
         "core.x_torch"
     }
+
+
+def test_modules_that_use_a_reference(load: Any, tmp_path: Path) -> None:
+    library = load("nki_library")
+    folder = tmp_path / library.TESTS
+    folder.mkdir(parents=True)
+    test = "def test_one():\n    pass\n"
+    given = {
+        "test_direct.py": "from lib.nkilib.core.x_torch import ref\n" + test,
+        "test_helper.py": "from lib.nkilib.core.x_torch import ref\n",
+        "test_by_helper.py": f"from {library.TESTS.replace('/', '.')}.test_helper import run\n"
+        + test,
+        "test_without.py": test,
+    }
+    for name, text in given.items():
+        (folder / name).write_text(text, "utf-8")
+    found = [Path(name).name for name in library.chosen(tmp_path, "")]
+    assert found == ["test_by_helper.py", "test_direct.py"]
+    assert [Path(n).name for n in library.chosen(tmp_path, "without")] == ["test_without.py"]
+
+
+def test_only_cases_that_compared_a_kernel_match(load: Any) -> None:
+    library, table = load("nki_library"), load("table")
+    ran = {"launched": ["core/a.py::a trn2 2"], "compared": 1}
+    row = table.Row("file", "case", "pass", ran=ran)
+    assert library.matches(row)
+    assert not library.matches(table.Row("file", "case", "fail", ran=ran))
+    assert not library.matches(table.Row("file", "case", "pass", ran=ran | {"compared": 0}))
+    assert not library.matches(table.Row("file", "case", "pass", ran=ran | {"launched": []}))
+    assert not library.matches(table.Row("file", "case", "pass"))
