@@ -62,23 +62,29 @@ def run(checkout: Path, options: Namespace) -> list[Row]:
         repaired = repair(copy)
         if repaired:
             print("repaired, since they do not compile:", ", ".join(repaired))
-        for name in chosen(copy, options.only):
-            start = time.perf_counter()
-            found: list[Row] = []
-            for target in targets((copy / name).read_text("utf-8")):
-                found += run_module(copy, name, target, options, Path(scratch))
-            passed = sum(r.outcome == "pass" for r in found)
-            print(
-                f"{name}: {passed} of {len(found)} in {time.perf_counter() - start:.0f} s",
-                file=sys.stderr,
-                flush=True,
-            )
-            rows += found
+        names = chosen(copy, options.only)
+        try:
+            for name in names:
+                rows += run_module(copy, name, options, Path(scratch))
+        except KeyboardInterrupt:
+            print("interrupted; this is what ran until then", file=sys.stderr)
         summarize(copy, rows)
     return rows
 
 
-def run_module(copy: Path, name: str, target: str, options: Namespace, scratch: Path) -> list[Row]:
+def run_module(copy: Path, name: str, options: Namespace, scratch: Path) -> list[Row]:
+    """One test module, for each of its targets."""
+    start = time.perf_counter()
+    rows: list[Row] = []
+    for target in targets((copy / name).read_text("utf-8")):
+        rows += run_target(copy, name, target, options, scratch)
+    passed = sum(r.outcome == "pass" for r in rows)
+    seconds = time.perf_counter() - start
+    print(f"{name}: {passed} of {len(rows)} in {seconds:.0f} s", file=sys.stderr, flush=True)
+    return rows
+
+
+def run_target(copy: Path, name: str, target: str, options: Namespace, scratch: Path) -> list[Row]:
     """One test module, for one target; an empty one leaves the tests' own."""
     return run_tests(
         copy,
@@ -92,7 +98,7 @@ def run_module(copy: Path, name: str, target: str, options: Namespace, scratch: 
         path=(copy / "src", copy / "src/nkilib_src", copy),
         plugins=("nki_library_plugin",),
         seconds=options.seconds,
-        total_seconds=3 * options.seconds,
+        total_seconds=6 * options.seconds,
         cases=options.cases,
         variables={"NKILIB_SIMULATION_RUN_ALL": "1", "OMP_NUM_THREADS": "1"},
         explained=EXPLAINED,

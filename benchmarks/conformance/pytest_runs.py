@@ -37,8 +37,8 @@ def run_tests(
         python: interpreter with ``accelopt_lsp`` and what the tests import besides NKI.
         path: folders that the tests import from.
         plugins: pytest plugins of this folder to load.
-        seconds: limit for one test.
-        total_seconds: limit for all of them.
+        seconds: limit for one test, on the processor.
+        total_seconds: limit for all of them, on the clock.
         cases: run so many cases of a test function, those with the smallest shapes; 0 for all.
         variables: further environment variables.
         explained: beginning of a test's id to the reason why it cannot pass.

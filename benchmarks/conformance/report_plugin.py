@@ -1,6 +1,7 @@
 """pytest plugin: one JSON line a test, for the tables of ``benchmarks/conformance``.
 
-The file is named by ``CONFORMANCE_REPORT``; ``CONFORMANCE_SECONDS`` limits one test's wall time.
+The file is named by ``CONFORMANCE_REPORT``; ``CONFORMANCE_SECONDS`` limits one test's time on the
+processor, so that what else runs does not decide which tests end.
 ``CONFORMANCE_CASES`` limits the cases of one test function: those with the smallest numbers in
 their names are run, which are the smallest shapes.
 """
@@ -53,10 +54,10 @@ def pytest_runtest_call(item: Any) -> Iterator[None]:
     """Limit the test's time."""
     seconds = int(os.environ.get("CONFORMANCE_SECONDS", "0"))
     if seconds:
-        signal.signal(signal.SIGALRM, _stop)
-        signal.alarm(seconds)
+        signal.signal(signal.SIGPROF, _stop)
+        signal.setitimer(signal.ITIMER_PROF, seconds)
     yield
-    signal.alarm(0)
+    signal.setitimer(signal.ITIMER_PROF, 0)
 
 
 @pytest.hookimpl(hookwrapper=True)
