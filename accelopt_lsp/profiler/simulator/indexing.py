@@ -413,7 +413,9 @@ class DynamicSlice:
 
 def loop_range(*args: Any, **kwargs: Any) -> Iterator[LoopIndex]:
     """``nl.affine_range`` and its siblings: ``(stop)``, ``(start, stop[, step])``."""
-    numbers = [kwargs[k] if k in kwargs else None for k in ("start", "stop", "step")]
+    if len(args) == 1 and type(args[0]) is int and not kwargs:
+        return counted(range(args[0]))
+    numbers: list[Any] = [kwargs[k] if k in kwargs else None for k in ("start", "stop", "step")]
     for position, value in enumerate(args):
         numbers[position] = value
     start, stop, step = numbers

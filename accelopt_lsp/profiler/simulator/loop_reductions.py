@@ -68,7 +68,7 @@ def loop_reduce(
         plan = session.plan(entry, bound)
         result = plan.lowered.result
         assert result is not None
-        tensor = session._unplaced(result.shape, result.dtype, Buffer.SBUF)
+        tensor = Tensor(None, result.shape, plan.strides, 0, result.dtype, Buffer.SBUF)
         session.pending = Pending(plan, bound, tensor, frame, site, line)
     else:
         tensor = masked_call(session, entry, {**bound, "mask": mask}, frame)
@@ -87,12 +87,13 @@ def loop_reduce(
 
 def _running(session: Session, site: int, loops: tuple[Any, ...]) -> tuple[Running, bool]:
     """Running values of a call site here, and whether its named loops just began."""
-    around = tuple(int(i) for i in running_loops() if not any(i is named for named in loops))
-    plain = tuple(int(i) for i in loops if not isinstance(i, LoopIndex))
+    named = set(map(id, loops))
+    around = tuple([int(i) for i in running_loops() if id(i) not in named])
+    plain = tuple([int(i) for i in loops if not isinstance(i, LoopIndex)])
     found = session.running.get((site, around))
     if found is None:
         found = session.running[(site, around)] = Running(plain)
-    began = all(i.first for i in loops if isinstance(i, LoopIndex))
+    began = all([i.first for i in loops if isinstance(i, LoopIndex)])  # noqa: C419 - faster
     return found, began and plain == found.begin
 
 

@@ -63,7 +63,11 @@ def _statements(text: str) -> dict[int, Statement]:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError):
         return found
-    for node in ast.walk(tree):
+    nodes: list[ast.AST] = [tree]
+    for node in nodes:
+        # Not ast.walk, which visits expressions as well: most of a file.
+        for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+            nodes.extend(getattr(node, name, ()))
         if not isinstance(node, ast.stmt) or hasattr(node, "body"):
             continue
         entry = Statement(node.lineno, _target_name(node))

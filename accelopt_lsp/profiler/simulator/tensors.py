@@ -22,6 +22,8 @@ from accelopt_lsp.profiler.simulator.overloads import Operators
 from accelopt_lsp.profiler.simulator.trace import Region
 
 _TYPES: dict[tuple[Any, ...], OperandType] = {}
+KEYS = frozenset({int, Affine})
+"""What the last index of a view may be that is found again by its indices."""
 _WHOLE = frozenset({int, LoopIndex})
 _EXTENTS: dict[tuple[Any, ...], tuple[int, int]] = {}
 
@@ -485,7 +487,7 @@ class BlockTensor:
         return view, ()
 
     def __getitem__(self, key: Any) -> Any:
-        if type(key) is tuple and type(key[-1]) is Affine and not self.prefix:
+        if type(key) is tuple and key and type(key[-1]) in KEYS and not self.prefix:
             # Views by block and affine indices, once more: most kernels of NKI 0.1 use each of
             # them for writing and for reading.
             try:

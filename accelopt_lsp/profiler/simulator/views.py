@@ -20,7 +20,7 @@ from accelopt_lsp.profiler.simulator.indexing import (
 )
 from accelopt_lsp.profiler.simulator.masks import Mask
 from accelopt_lsp.profiler.simulator.registers import Register
-from accelopt_lsp.profiler.simulator.tensors import Tensor, extent_of
+from accelopt_lsp.profiler.simulator.tensors import KEYS, Tensor, extent_of
 
 _RUN_TIME = frozenset({Tensor, run_time.RunTimeIndex})
 _PATTERNS: dict[tuple[Any, ...], dict[tuple[Form | None, ...], _Selection]] = {}
@@ -40,7 +40,12 @@ def select(tensor: Tensor, key: Any) -> Tensor:
     if key is Ellipsis:
         return tensor
     known = tensor.views
-    if known is not None and type(key) is tuple and type(key[0]) is Affine:
+    if (
+        known is not None
+        and type(key) is tuple
+        and type(key[0]) is Affine
+        and type(key[-1]) in KEYS
+    ):
         try:
             view = known.get(key)
         except TypeError:
@@ -202,19 +207,22 @@ def advanced(tensor: Tensor, parts: tuple[Any, ...]) -> Tensor:
     if patterns is None:
         key = (tensor.shape, tensor.strides, tensor.buffer, tensor.element.name)
         patterns = tensor.patterns = _PATTERNS.setdefault(key, {})
-    if len(parts) == 2 and type(parts[0]) is type(parts[1]) is Affine:
+    forms: tuple[Form | None, ...] = ()
+    plane = False
+    if len(parts) == 2 and type(parts[0]) is Affine:
         # Nearly all tiles, so without the loops below.
         rows, columns = parts
-        forms: tuple[Form | None, ...] = (rows.form, columns.form)
-        pattern = patterns.get(forms)
-        numbers = False
-    else:
+        row, kind = rows.offset, type(columns)
+        if kind is Affine:
+            plane, column, forms = True, columns.offset, (rows.form, columns.form)
+        elif kind is int:
+            plane, column, forms = True, columns, (rows.form, None)
+    if not plane:
         special = _unlike(tensor, parts)
         if special is not None:
             return special
         forms = tuple([p.form if type(p) is Affine else None for p in parts])
-        pattern = patterns.get(forms)
-        numbers = None in forms
+    pattern = patterns.get(forms)
     if pattern is None:
         if len(parts) != len(tensor.shape):
             raise KernelRejected(
@@ -224,8 +232,7 @@ def advanced(tensor: Tensor, parts: tuple[Any, ...]) -> Tensor:
             )
         pattern = patterns[forms] = _pattern(tensor, forms)
     origin = tensor.offset
-    if len(parts) == 2 and not numbers:
-        row, column = rows.offset, columns.offset
+    if plane:
         (row_stride, low, end), (stride, left, right) = pattern.steps
         offset = origin + row * row_stride + column * stride
         inside = low <= row < end and left <= column < right
@@ -266,8 +273,9 @@ def advanced(tensor: Tensor, parts: tuple[Any, ...]) -> Tensor:
         )
     if tensor.buffer is Buffer.HBM:
         first = 0
-    elif not numbers:
-        # Tiles are indexed in the same way again, in HBM hardly anything is.
+    elif plane or None not in forms:
+        # Tiles are indexed in the same way again, in HBM hardly anything is. Numbers are no part
+        # of a key unless they are last, where their type is seen: 1.0 equals 1 and is no index.
         view.shared = True
     view.operand = pattern.types.get(first)
     if view.operand is None:
