@@ -40,12 +40,7 @@ def select(tensor: Tensor, key: Any) -> Tensor:
     if key is Ellipsis:
         return tensor
     known = tensor.views
-    if (
-        known is not None
-        and type(key) is tuple
-        and type(key[0]) is Affine
-        and type(key[-1]) in KEYS
-    ):
+    if known is not None and type(key) is tuple and key and type(key[-1]) in KEYS:
         try:
             view = known.get(key)
         except TypeError:
