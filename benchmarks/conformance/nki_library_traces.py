@@ -156,6 +156,12 @@ def tested(checkout: Path) -> set[str]:
             for node in nodes
             if isinstance(node, ast.ImportFrom) and _below(node.module)
             for alias in node.names
+        } | {
+            alias.asname
+            for node in nodes
+            if isinstance(node, ast.Import)
+            for alias in node.names
+            if alias.asname and _below(alias.name)
         }
         names |= imported
         names |= {
