@@ -190,3 +190,56 @@ def test_loop_variables_know_their_first_iteration() -> None:
     assert list(loop_range(3)) == [0, 1, 2]
     with pytest.raises(KernelRejected, match="integers"):
         loop_range(2.5)
+
+
+@st.composite
+def tile_indices(draw: Any) -> tuple[tuple[int, int], tuple[Any, ...]]:
+    """A tile's shape, and an index of it by a column and a line or a number."""
+    rows, row = draw(sizes), draw(sizes)
+    low, start = draw(st.integers(0, rows - 1)), draw(st.integers(0, row - 1))
+    column = low + arange(draw(st.integers(1, rows - low)))[:, None]
+    if draw(st.booleans()):
+        return (rows, row), (column, start)
+    step = draw(st.integers(1, 3))
+    count = draw(st.integers(1, (row - 1 - start) // step + 1))
+    return (rows, row), (column, start + step * arange(count)[None, :])
+
+
+@given(st.lists(tile_indices(), min_size=1, max_size=4))
+def test_views_found_again_are_those_selected_first(
+    cases: list[tuple[tuple[int, int], tuple[Any, ...]]],
+) -> None:
+    shape = cases[0][0]
+    tile = tensor(shape, Buffer.SBUF)
+    for _ in range(2):
+        for other, key in cases:
+            if other != shape:
+                continue
+            view = tile[key]
+            at = tuple(k.values() if isinstance(k, Affine) else k for k in key)
+            assert np.array_equal(view.array(), tensor(shape).array()[at].reshape(view.shape))
+            fresh = view.derived(view.shape, view.strides, view.offset)
+            assert view.region() == fresh.region()
+            assert view.typed() is fresh.typed()
+
+
+def test_equal_indices_are_one_object() -> None:
+    line = arange(8)[None, :]
+    assert 3 + line is line + 1 + 2
+    assert 2 * line - line is line
+    assert (line + 4 >= 0) is (4 + line >= 0)
+
+
+@pytest.mark.parametrize("number", [0.0, np.float32(0), "0", None])
+def test_what_equals_a_number_is_no_index(number: Any) -> None:
+    tile = tensor((4, 8), Buffer.SBUF)
+    column = arange(4)[:, None]
+    assert tile[column, 0].shape == (4, 1)
+    with pytest.raises(KernelRejected):
+        tile[column, number]
+
+
+def test_the_empty_index_after_others() -> None:
+    tile = tensor((4, 8), Buffer.SBUF)
+    assert tile[arange(2)[:, None], arange(8)[None, :]].shape == (2, 8)
+    assert tile[()].shape == (4, 8)

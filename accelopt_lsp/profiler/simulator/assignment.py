@@ -58,7 +58,10 @@ def _write_through(session: Session, pending: Pending, target: Tensor) -> bool:
     result = pending.result
     if not pending.empty:
         plan = pending.plan
-        if not plan.can_write(target.buffer) or (plan.late and _still_read(pending, target)):
+        writable = plan.writable.get(target.buffer)
+        if writable is None:
+            writable = plan.can_write(target.buffer)
+        if not writable or (plan.late and _still_read(pending, target)):
             return False
         if target.fault is not None:
             _check_fault(target, pending)
@@ -75,7 +78,8 @@ def _write_through(session: Session, pending: Pending, target: Tensor) -> bool:
             plan = pending.plan.into(_cut(target, pending).typed())
             session._run_pending(pending, plan, target)
         else:
-            plan = pending.plan.into(target.operand or target.typed())
+            kind = target.operand or target.typed()
+            plan = plan.retargeted.get(id(kind)) or plan.into(kind)
             session.run(plan, pending.bound, target, pending.site, pending.line)
     result.memory = target.memory
     result.shape, result.strides = target.shape, target.strides

@@ -70,10 +70,6 @@ def default_target(dialect: Dialect, platform: str | None = None) -> Target:
         raise ArgumentFault(f"{where}{error}") from None
 
 
-TRACED_OBJECTS = 50_000
-"""New objects (some thousand instructions) after which a trace looks for cycles of garbage."""
-
-
 class ProgramAxis:
     """An axis of a launch grid whose programs run on several cores.
 
@@ -262,7 +258,7 @@ def execute(
         programs = [programs[number] for number in order]
     session.cores = Cores(session, programs, lambda: kernel.function(*places, **named))
     try:
-        with np.errstate(all="ignore"), _rare_collections(session):
+        with np.errstate(all="ignore"), _uncollected(session):
             session.cores.run()
     finally:
         sessions.enter(before)
@@ -281,19 +277,20 @@ def execute(
 
 
 @contextmanager
-def _rare_collections(session: Session) -> Iterator[None]:
-    """Let Python look for cycles of garbage less often while a kernel is traced.
+def _uncollected(session: Session) -> Iterator[None]:
+    """Keep Python from looking for cycles of garbage while a kernel is traced.
 
-    Nearly all that a trace makes stays, and what does not is in no cycle: looking again and again
-    took a seventh of the time. Where values are computed, what a cycle keeps may be large.
+    Nearly all that a trace makes stays, and what does not is in no cycle: looking through it again
+    and again took a seventh of the time. Where values are computed, a cycle might keep large ones.
     """
-    before = gc.get_threshold()
-    if before[0] and not session.full:
-        gc.set_threshold(max(before[0], TRACED_OBJECTS), *before[1:])
+    collects = gc.isenabled() and not session.full
+    if collects:
+        gc.disable()
     try:
         yield
     finally:
-        gc.set_threshold(*before)
+        if collects:
+            gc.enable()
 
 
 def _elsewhere(program: tuple[int, ...], spread: tuple[ProgramAxis | None, ...]) -> bool:
