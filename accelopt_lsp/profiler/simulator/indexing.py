@@ -64,14 +64,15 @@ class Form:
     found out about either (the view it selects, where it is a mask) is found again by identity.
     """
 
-    __slots__ = ("_combined", "_made", "find", "shape", "strides")
+    __slots__ = ("_made", "_sums", "find", "multiples", "shape", "strides")
 
     def __init__(self, shape: tuple[int, ...], strides: tuple[int, ...]) -> None:
         self.shape = shape
         self.strides = strides
         self._made: dict[int, Affine] = {}
         self.find = self._made.get
-        self._combined: dict[tuple[Any, Any], Form] = {}
+        self.multiples: dict[int, Form] = {}
+        self._sums: dict[tuple[Form, int], Form] = {}
 
     def at(self, offset: int) -> Affine:
         """The index with this offset."""
@@ -88,22 +89,22 @@ class Form:
 
     def times(self, factor: int) -> Form:
         """Form of a multiple."""
-        found = self._combined.get((None, factor))
+        found = self.multiples.get(factor)
         if found is None:
             strides = tuple([s * factor for s in self.strides])
-            found = self._combined[(None, factor)] = form_of(self.shape, strides)
+            found = self.multiples[factor] = form_of(self.shape, strides)
         return found
 
     def plus(self, other: Form, sign: int) -> Form:
         """Form of a sum or difference over the common grid."""
-        found = self._combined.get((other, sign))
+        found = self._sums.get((other, sign))
         if found is None:
             shape = broadcast_grid(self.shape, other.shape)
             rank = len(shape)
             left = (0,) * (rank - len(self.shape)) + self.strides
             right = (0,) * (rank - len(other.shape)) + other.strides
             strides = tuple([a + sign * b for a, b in zip(left, right, strict=True)])
-            found = self._combined[(other, sign)] = form_of(shape, strides)
+            found = self._sums[(other, sign)] = form_of(shape, strides)
         return found
 
 
@@ -275,7 +276,12 @@ class Affine:
                     raise KernelRejected("an index is not a product of two indices", "R033")
                 return NotImplemented
             other = int(other)
-        return self.form.times(other).at(self.offset * other)
+        form = self.form.multiples.get(other)
+        if form is None:
+            form = self.form.times(other)
+        offset = self.offset * other
+        found = form.find(offset)
+        return form.at(offset) if found is None else found
 
     __rmul__ = __mul__
 
