@@ -149,13 +149,13 @@ def summarize(copy: Path, rows: Sequence[Row]) -> None:
             decorated.setdefault(name, []).append(runs)
         for name, _, _ in forms:
             launched.setdefault(name, []).append(runs)
-    plain = {k: v for k, v in launched.items() if "::" in k and k not in decorated}
+    plain = {k: v for k, v in launched.items() if k not in decorated}
     _print("reference files", cases)
-    _print("decorated kernels that ran in a case that matches", decorated)
-    _print("functions without a decorator, launched by tests", plain)
+    _print("kernels with a decorator that ran in a case that matches", decorated)
+    _print("launched without: functions of the library, and of tests around them", plain)
     matched = sum(bool(found) for found in cases.values())
     print(f"reference files with a match: {matched} of {len(cases)}")
-    print(f"decorated kernels matched: {len(decorated)}; launched without one: {len(plain)}")
+    print(f"kernels matched: {len(decorated)} with a decorator, {len(plain)} without")
 
 
 def _print(title: str, cases: Mapping[str, Sequence[str]]) -> None:

@@ -48,7 +48,7 @@ PLAIN: set[Any] = set()
 def label(function: Any) -> str:
     """``core/cumsum/cumsum.py::cumsum``, or the name alone outside the library."""
     module, name = function.__module__, function.__qualname__
-    if LIBRARY not in module:
+    if LIBRARY not in module or module.startswith("test."):
         return str(name)
     return f"{module.rpartition(LIBRARY)[2].replace('.', '/')}.py::{name}"
 
