@@ -1,4 +1,4 @@
-# expect: timeout line=12 did not end
+# expect: timeout line=11-12 did not end
 import neuronxcc.nki as nki
 import neuronxcc.nki.isa as nisa
 import neuronxcc.nki.language as nl
