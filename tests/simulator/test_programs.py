@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from accelopt_lsp.nki.targets import get_target
+from accelopt_lsp.profiler.simulator import elision, ordering
 from accelopt_lsp.profiler.simulator import kernels as running
 from accelopt_lsp.profiler.simulator.launch import convert_input
 from accelopt_lsp.profiler.simulator.library import OPERATOR_NAMES
@@ -212,16 +213,21 @@ def test_both_dialects_compute_the_same(program: Program, tmp_path: Path) -> Non
 @settings(
     max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-@given(program=programs(), dialect=st.sampled_from(tuple(HEADS)))
+@given(program=programs(), dialect=st.sampled_from(tuple(HEADS)), eager=st.booleans())
 def test_replays_compute_what_direct_runs_do(
-    program: Program, dialect: str, tmp_path: Path
+    program: Program, dialect: str, eager: bool, tmp_path: Path
 ) -> None:
+    """Also where small copies are left out and the order is changed, as with large tiles."""
     path = tmp_path / "program.py"
     kernel = _kernel(program.text(dialect), path)
     traced = _session(kernel, path, full=False)
     traced.recording = []
     outcome = running.execute(kernel, _inputs(program, 0), {}, traced)
-    notes = Recording.of(traced.recording, [*traced.inputs, *outcome.tensors])
+    with pytest.MonkeyPatch.context() as patch:
+        if eager:
+            patch.setattr(elision, "WORTHWHILE", 1)
+            patch.setattr(ordering, "MUCH", 0)
+        notes = Recording.of(traced.recording, [*traced.inputs, *outcome.tensors])
     for seed in (3, 8):
         given_inputs = _inputs(program, seed)
         direct = running.execute(
@@ -242,7 +248,7 @@ def test_released_tiles_are_used_again(tmp_path: Path) -> None:
         "    out = nl.ndarray((128, 64), dtype=nl.float32, buffer=nl.shared_hbm)\n"
         "    for i in range(50):\n"
         "        t = nl.ndarray((128, 64), dtype=nl.float32, buffer=nl.sbuf)\n"
-        "        nisa.dma_copy(dst=t, src=a)\n"
+        "        nisa.memset(t, value=1.0)\n"
         "        nisa.dma_copy(dst=out, src=t)\n"
         "    return out\n"
     )

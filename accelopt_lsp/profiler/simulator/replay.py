@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from attrs import define, field
 
+from accelopt_lsp.profiler.simulator import ordering
 from accelopt_lsp.profiler.simulator.elements import Array
+from accelopt_lsp.profiler.simulator.elision import without_copies
 from accelopt_lsp.profiler.simulator.errors import SimulationError
 from accelopt_lsp.profiler.simulator.memory import Memory, Pool
 from accelopt_lsp.profiler.simulator.values import compute
@@ -32,15 +34,17 @@ Operation = tuple["Step", tuple["Tensor", ...], int, bool, "Array | None"]
 
 @define(slots=True)
 class Recording:
-    """The instructions of one run, in order.
+    """The instructions of one run.
 
     Attributes:
-        operations: what there is to compute.
+        operations: what there is to compute, in the order of computing.
+        issued: the same in the order of the kernel.
         ends: positions to the memories that no later operation uses.
         memories: all that the operations use.
     """
 
     operations: Sequence[Operation]
+    issued: Sequence[Operation]
     ends: dict[int, list[Memory]] = field(factory=dict)
     memories: list[Memory] = field(factory=list)
 
@@ -51,13 +55,16 @@ class Recording:
         Args:
             kept: tensors whose memory is needed afterwards: inputs and outputs.
         """
+        needed = {t.memory for t in kept}
+        issued = operations
+        operations = ordering.chosen(without_copies(issued, needed), needed)
         last: dict[Memory, int] = {}
-        for position, (_, tensors, _, _, _) in enumerate(operations):
+        for position, (_, tensors, *_) in enumerate(operations):
             for tensor in tensors:
                 if tensor.memory is not None:
                     last[tensor.memory] = position
-        made = cls(operations, memories=list(last))
-        needed = {t.memory for t in kept}
+        everything = dict.fromkeys(t.memory for _, tensors, *_ in issued for t in tensors)
+        made = cls(operations, issued, memories=[m for m in everything if m is not None])
         for memory, position in last.items():
             if memory not in needed and not memory.constant:
                 made.ends.setdefault(position, []).append(memory)
@@ -73,19 +80,35 @@ def replay(session: Session, recording: Recording, inputs: Iterable[tuple[Tensor
     Raises:
         KernelRejected: an operand was never written, or an index leaves its tensor.
     """
+    inputs = list(inputs)
+    try:
+        _compute_all(session, recording, recording.operations, inputs)
+    except SimulationError:
+        if recording.operations is recording.issued:
+            raise
+        # Of several faults the one that the kernel meets first is to be told.
+        _compute_all(session, recording, recording.issued, inputs)
+        raise
+
+
+def _compute_all(
+    session: Session,
+    recording: Recording,
+    operations: Sequence[Operation],
+    inputs: Iterable[tuple[Tensor, Array]],
+) -> None:
     pool = Pool()
     for memory in recording.memories:
         memory.reset(pool)
     session.begin_values()
     for tensor, values in inputs:
         tensor.settle().adopt(values)
-    ends = recording.ends
+    # Ends hold for the order of computing only.
+    ends = recording.ends if operations is recording.operations else {}
     line = 0
     try:
         with np.errstate(all="ignore"):
-            for position, (step, tensors, line, accumulates, where) in enumerate(
-                recording.operations
-            ):
+            for position, (step, tensors, line, accumulates, where) in enumerate(operations):
                 compute(session, step, tensors, line, accumulates, where)
                 done: Any = ends.get(position)
                 if done is not None:

@@ -41,7 +41,8 @@ def _applied(name: str, value: Array, out: Array | None = None) -> Array:
         )
     with np.errstate(all="ignore"):
         if out is not None and isinstance(function, np.ufunc):
-            return function(value, out=out)
+            function(value, out=out)
+            return out
         return function(value)
 
 

@@ -176,9 +176,7 @@ def stored(values: Array, destination: np.dtype[Any] | None) -> Array:
     return values
 
 
-def operate(
-    name: str, a: Any, b: Any, exact: bool = False, out: Array | None = None
-) -> Array:
+def operate(name: str, a: Any, b: Any, exact: bool = False, out: Array | None = None) -> Array:
     """``a name b``, in float32; bitwise operators on bits and ``exact`` ones on integers.
 
     Args:
@@ -200,7 +198,8 @@ def operate(
         return function(np.asarray(a).astype(np.int64), np.asarray(b).astype(np.int64))
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         if out is not None and isinstance(function, np.ufunc):
-            return function(as_float(a), as_float(b), out=out)
+            function(as_float(a), as_float(b), out=out)
+            return out
         return function(as_float(a), as_float(b))
 
 
