@@ -36,9 +36,17 @@ REFERENCES = {
 }
 
 
-@pytest.mark.parametrize("place", REFERENCES)
-def test_one_rank(place: str, test_manager: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def run(place: str, manager: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel against one of the references."""
     monkeypatch.setattr(TESTS, REFERENCE, getattr(REFERENCES[place], REFERENCE))
     sizes = {getattr(TESTS, f"{name}_DIM"): size for name, size in SIZES.items()}
     options = SimpleNamespace(tensors={TESTS.DIMS_TENSOR: sizes})
-    TESTS.TestTransformerTKG().prepare_test_parametrized(test_manager, options)
+    TESTS.TestTransformerTKG().prepare_test_parametrized(manager, options)
+
+
+def test_core(test_manager: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    run("core", test_manager, monkeypatch)
+
+
+def test_experimental(test_manager: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    run("experimental", test_manager, monkeypatch)
