@@ -7,6 +7,7 @@ to do that; a simulator may read the original instead, as long as nobody changes
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
+from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -20,8 +21,9 @@ if TYPE_CHECKING:
     from accelopt_lsp.profiler.simulator.replay import Operation
 
 COPIES = frozenset({"dma_copy", "tensor_copy"})
-WORTHWHILE = 4096
-"""Elements from which on a copy takes longer than finding out that it is not needed."""
+WORTHWHILE = 8192
+"""Elements, for each view through which a copy is read, from which on making the copy takes longer
+than finding the views in the original."""
 
 
 def without_copies(
@@ -109,7 +111,8 @@ def _views(target: Tensor, source: Tensor, views: Sequence[Tensor]) -> dict[int,
     copy, memory = target.memory, source.memory
     assert copy is not None and memory is not None
     count = copy.rows * copy.row
-    if count < WORTHWHILE or prod(target.shape) != count or target.offset:
+    apart = {id(view): view for view in views}
+    if count < WORTHWHILE * len(apart) or prod(target.shape) != count or target.offset:
         return None
     if copy.raw or memory.raw or copy.element is not memory.element or copy.initial is not None:
         return None
@@ -119,11 +122,11 @@ def _views(target: Tensor, source: Tensor, views: Sequence[Tensor]) -> dict[int,
     if original is None:
         return None
     found = {}
-    for view in views:
+    for name, view in apart.items():
         moved = original.view(view)
         if moved is None:
             return None
-        found[id(view)] = moved
+        found[name] = moved
     return found
 
 
@@ -173,29 +176,37 @@ class _Original:
             return None
         if tensor.element is not self.memory.element:
             return None
-        rest, offset = tensor.offset, self.offset
-        last = []
-        for inner, _, other in self.axes:
-            digit, rest = divmod(rest, inner)
-            last.append(digit)
-            offset += digit * other
-        strides = []
-        for size, stride in zip(tensor.shape, tensor.strides, strict=True):
-            if size == 1 or stride == 0:
-                strides.append(0)
-                continue
-            # The outermost axis that the stride takes whole steps along.
-            axis = next((n for n, (inner, _, _) in enumerate(self.axes) if stride >= inner), None)
-            if axis is None:
-                return None
-            inner, _, other = self.axes[axis]
-            steps, odd = divmod(stride, inner)
-            if odd:
-                return None
-            last[axis] += (size - 1) * steps
-            strides.append(steps * other)
-        if any(at >= size for at, (_, size, _) in zip(last, self.axes, strict=True)):
+        strides, extents = _steps(self.axes, tensor.shape, tensor.strides)
+        if strides is None:
             return None
-        return Tensor(
-            self.memory, tensor.shape, tuple(strides), offset, tensor.element, tensor.buffer
-        )
+        rest, offset = tensor.offset, self.offset
+        for (inner, size, other), extent in zip(self.axes, extents, strict=True):
+            digit, rest = divmod(rest, inner)
+            if digit + extent >= size:
+                return None
+            offset += digit * other
+        return Tensor(self.memory, tensor.shape, strides, offset, tensor.element, tensor.buffer)
+
+
+@lru_cache(maxsize=4096)
+def _steps(
+    axes: tuple[tuple[int, int, int], ...], shape: tuple[int, ...], strides: tuple[int, ...]
+) -> tuple[tuple[int, ...] | None, tuple[int, ...]]:
+    """Strides in the original of a view of the copy, and how far it goes along each axis.
+
+    The strides are None where the view steps across an axis.
+    """
+    found = []
+    extents = [0] * len(axes)
+    for size, stride in zip(shape, strides, strict=True):
+        if size == 1 or stride == 0:
+            found.append(0)
+            continue
+        # The outermost axis that the stride takes whole steps along.
+        at = next((n for n, (inner, _, _) in enumerate(axes) if stride >= inner), None)
+        if at is None or stride % axes[at][0]:
+            return None, ()
+        steps = stride // axes[at][0]
+        extents[at] += (size - 1) * steps
+        found.append(steps * axes[at][2])
+    return tuple(found), tuple(extents)

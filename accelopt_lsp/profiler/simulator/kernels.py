@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import functools
-import gc
 import inspect
 import itertools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -24,6 +22,7 @@ from accelopt_lsp.profiler.simulator.cores import Cores, Program
 from accelopt_lsp.profiler.simulator.elements import Array, from_carrier
 from accelopt_lsp.profiler.simulator.endings import check_ending
 from accelopt_lsp.profiler.simulator.errors import ArgumentFault, IndexOutside, KernelRejected
+from accelopt_lsp.profiler.simulator.garbage import uncollected
 from accelopt_lsp.profiler.simulator.session import Session
 from accelopt_lsp.profiler.simulator.structures import leaves, transform
 from accelopt_lsp.profiler.simulator.tensors import BlockTensor, Tensor
@@ -258,7 +257,7 @@ def execute(
         programs = [programs[number] for number in order]
     session.cores = Cores(session, programs, lambda: kernel.function(*places, **named))
     try:
-        with np.errstate(all="ignore"), _uncollected(session):
+        with np.errstate(all="ignore"), uncollected(not session.full):
             session.cores.run()
     finally:
         sessions.enter(before)
@@ -274,23 +273,6 @@ def execute(
     if session.full:
         outcome.outputs = outputs_of(outcome)
     return outcome
-
-
-@contextmanager
-def _uncollected(session: Session) -> Iterator[None]:
-    """Keep Python from looking for cycles of garbage while a kernel is traced.
-
-    Nearly all that a trace makes stays, and what does not is in no cycle: looking through it again
-    and again took a seventh of the time. Where values are computed, a cycle might keep large ones.
-    """
-    collects = gc.isenabled() and not session.full
-    if collects:
-        gc.disable()
-    try:
-        yield
-    finally:
-        if collects:
-            gc.enable()
 
 
 def _elsewhere(program: tuple[int, ...], spread: tuple[ProgramAxis | None, ...]) -> bool:

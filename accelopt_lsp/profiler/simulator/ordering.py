@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING
 
+from attrs import frozen
+
 if TYPE_CHECKING:
     from accelopt_lsp.profiler.simulator.memory import Memory
     from accelopt_lsp.profiler.simulator.replay import Operation
@@ -20,42 +22,64 @@ MUCH = 64 << 20
 """Bytes of tiles alive at once above which another order is looked for."""
 
 
-def chosen(operations: Sequence[Operation], kept: Container[Memory | None]) -> Sequence[Operation]:
+def chosen(
+    operations: Sequence[Operation], kept: Container[Memory | None]
+) -> tuple[Sequence[Operation], Lifetimes]:
     """The operations as they were issued, or by demand if that needs much less memory.
 
     Args:
         kept: memory that stays, however it is computed.
     """
-    issued = peak_bytes(operations, kept)
+    alive = Lifetimes.of(operations, kept)
+    issued = alive.peak_bytes()
     if issued <= MUCH:
-        return operations
+        return operations, alive
     demanded = [operations[at] for at in by_demand(operations)]
-    return demanded if peak_bytes(demanded, kept) < 0.8 * issued else operations
+    shorter = Lifetimes.of(demanded, kept)
+    if shorter.peak_bytes() < 0.8 * issued:
+        return demanded, shorter
+    return operations, alive
 
 
-def peak_bytes(operations: Sequence[Operation], kept: Container[Memory | None]) -> int:
-    """Most bytes of tiles that are alive at once, each from its first to its last use."""
-    first: dict[Memory, int] = {}
-    last: dict[Memory, int] = {}
-    for position, (_, tensors, *_) in enumerate(operations):
-        for tensor in tensors:
-            memory = tensor.memory
-            if memory is not None:
-                first.setdefault(memory, position)
+@frozen(slots=True)
+class Lifetimes:
+    """When memories are in use.
+
+    Attributes:
+        first: positions of each memory's first use, in that order.
+        last: positions of the last use of those that are not needed afterwards.
+    """
+
+    first: dict[Memory, int]
+    last: dict[Memory, int]
+
+    @classmethod
+    def of(cls, operations: Sequence[Operation], kept: Container[Memory | None]) -> Lifetimes:
+        first: dict[Memory, int] = {}
+        last: dict[Memory, int] = {}
+        for position, (_, tensors, *_) in enumerate(operations):
+            for tensor in tensors:
+                memory = tensor.memory
+                assert memory is not None
+                if memory not in last:
+                    first[memory] = position
                 last[memory] = position
-    changes: dict[int, int] = {}
-    for memory, position in first.items():
-        if memory.constant or memory in kept:
-            continue
-        size = memory.rows * memory.row * memory.itemsize
-        changes[position] = changes.get(position, 0) + size
-        end = last[memory] + 1
-        changes[end] = changes.get(end, 0) - size
-    alive = peak = 0
-    for position in sorted(changes):
-        alive += changes[position]
-        peak = max(peak, alive)
-    return peak
+        ending = {m: at for m, at in last.items() if not m.constant and m not in kept}
+        return cls(first, ending)
+
+    def peak_bytes(self) -> int:
+        """Most bytes that are alive at once of what is not needed afterwards."""
+        changes: dict[int, int] = {}
+        for memory, end in self.last.items():
+            size = memory.rows * memory.row * memory.itemsize
+            start = self.first[memory]
+            changes[start] = changes.get(start, 0) + size
+            changes[end + 1] = changes.get(end + 1, 0) - size
+        alive = peak = 0
+        for position in sorted(changes):
+            alive += changes[position]
+            peak = max(peak, alive)
+        return peak
 
 
 def by_demand(operations: Sequence[Operation]) -> list[int]:

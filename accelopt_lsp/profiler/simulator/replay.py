@@ -20,6 +20,7 @@ from accelopt_lsp.profiler.simulator import ordering
 from accelopt_lsp.profiler.simulator.elements import Array
 from accelopt_lsp.profiler.simulator.elision import without_copies
 from accelopt_lsp.profiler.simulator.errors import SimulationError
+from accelopt_lsp.profiler.simulator.garbage import uncollected
 from accelopt_lsp.profiler.simulator.memory import Memory, Pool
 from accelopt_lsp.profiler.simulator.values import compute
 
@@ -40,7 +41,7 @@ class Recording:
         operations: what there is to compute, in the order of computing.
         issued: the same in the order of the kernel.
         ends: positions to the memories that no later operation uses.
-        memories: all that the operations use.
+        memories: all that is used in computing.
     """
 
     operations: Sequence[Operation]
@@ -57,16 +58,10 @@ class Recording:
         """
         needed = {t.memory for t in kept}
         issued = operations
-        operations = ordering.chosen(without_copies(issued, needed), needed)
-        last: dict[Memory, int] = {}
-        for position, (_, tensors, *_) in enumerate(operations):
-            for tensor in tensors:
-                if tensor.memory is not None:
-                    last[tensor.memory] = position
-        everything = dict.fromkeys(t.memory for _, tensors, *_ in issued for t in tensors)
-        made = cls(operations, issued, memories=[m for m in everything if m is not None])
-        for memory, position in last.items():
-            if memory not in needed and not memory.constant:
+        with uncollected():
+            operations, alive = ordering.chosen(without_copies(issued, needed), needed)
+            made = cls(operations, issued, memories=list(alive.first))
+            for memory, position in alive.last.items():
                 made.ends.setdefault(position, []).append(memory)
         return made
 
@@ -82,20 +77,19 @@ def replay(session: Session, recording: Recording, inputs: Iterable[tuple[Tensor
     """
     inputs = list(inputs)
     try:
-        _compute_all(session, recording, recording.operations, inputs)
+        _compute_all(session, recording, inputs)
     except SimulationError:
         if recording.operations is recording.issued:
             raise
         # Of several faults the one that the kernel meets first is to be told.
-        _compute_all(session, recording, recording.issued, inputs)
+        memories = dict.fromkeys(t.settle() for _, tensors, *_ in recording.issued for t in tensors)
+        as_issued = Recording(recording.issued, recording.issued, memories=list(memories))
+        _compute_all(session, as_issued, inputs)
         raise
 
 
 def _compute_all(
-    session: Session,
-    recording: Recording,
-    operations: Sequence[Operation],
-    inputs: Iterable[tuple[Tensor, Array]],
+    session: Session, recording: Recording, inputs: Iterable[tuple[Tensor, Array]]
 ) -> None:
     pool = Pool()
     for memory in recording.memories:
@@ -103,12 +97,13 @@ def _compute_all(
     session.begin_values()
     for tensor, values in inputs:
         tensor.settle().adopt(values)
-    # Ends hold for the order of computing only.
-    ends = recording.ends if operations is recording.operations else {}
+    ends = recording.ends
     line = 0
     try:
         with np.errstate(all="ignore"):
-            for position, (step, tensors, line, accumulates, where) in enumerate(operations):
+            for position, (step, tensors, line, accumulates, where) in enumerate(
+                recording.operations
+            ):
                 compute(session, step, tensors, line, accumulates, where)
                 done: Any = ends.get(position)
                 if done is not None:

@@ -39,11 +39,10 @@ def _applied(name: str, value: Array, out: Array | None = None) -> Array:
             f"activation: inputs of {name} outside [-{limit:.4g}, {limit:.4g}], where the Scalar "
             "Engine's results are invalid; the simulator goes on with the mathematical function"
         )
-    with np.errstate(all="ignore"):
-        if out is not None and isinstance(function, np.ufunc):
-            function(value, out=out)
-            return out
-        return function(value)
+    if out is not None and isinstance(function, np.ufunc):
+        function(value, out=out)
+        return out
+    return function(value)
 
 
 @computes("activation")

@@ -105,9 +105,11 @@ def _limit(value: Array, x: Array) -> Array:
 
 
 def _wide_sigmoid(x: Array) -> Array:
-    """The logistic function in float64, free of overflow."""
-    e = np.exp(-np.abs(x))
-    value: Array = np.where(x >= 0, 1.0, e) / (1.0 + e)
+    """The logistic function in float64. Where the exponential overflows, float32 knows 0 only."""
+    value: Array = np.negative(x)
+    np.exp(value, out=value)
+    value += 1.0
+    np.divide(1.0, value, out=value)
     return value
 
 

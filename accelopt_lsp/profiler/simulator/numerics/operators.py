@@ -196,11 +196,10 @@ def operate(name: str, a: Any, b: Any, exact: bool = False, out: Array | None = 
         return unary(as_float(a))
     if exact and integral(a) and integral(b):
         return function(np.asarray(a).astype(np.int64), np.asarray(b).astype(np.int64))
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        if out is not None and isinstance(function, np.ufunc):
-            function(as_float(a), as_float(b), out=out)
-            return out
-        return function(as_float(a), as_float(b))
+    if out is not None and isinstance(function, np.ufunc):
+        function(as_float(a), as_float(b), out=out)
+        return out
+    return function(as_float(a), as_float(b))
 
 
 def integral(values: Any) -> bool:

@@ -35,9 +35,8 @@ def _nc_matmul(inputs: Inputs, attrs: Attributes) -> Results:
         moved = _moved(stationary, moving)
         if moved is not None:
             return {"dst": moved}
-    with np.errstate(all="ignore"):
-        out = offered(inputs, (stationary.shape[1], moving.shape[1]))
-        return {"dst": np.matmul(stationary.T, moving, out=out)}
+    out = offered(inputs, (stationary.shape[1], moving.shape[1]))
+    return {"dst": np.matmul(stationary.T, moving, out=out)}
 
 
 def _moved(stationary: Array, moving: Array) -> Array | None:
