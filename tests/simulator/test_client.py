@@ -216,10 +216,12 @@ def _alive(group: int) -> bool:
     return True
 
 
-async def test_cancelling_kills_the_process_group(tmp_path: Path) -> None:
+@pytest.mark.parametrize("seeds", [(), (0, 21)])
+async def test_cancelling_kills_the_process_groups(seeds: tuple[int, ...], tmp_path: Path) -> None:
     path = tmp_path / "endless.py"
     path.write_text("import nki\n\n\n@nki.jit\ndef kernel(x):\n    while True:\n        pass\n")
-    profiler = SimulatorProfiler()
+    profiler = SimulatorProfiler(lanes=2)
+    endless = job(path, {"x": "f32[128,64]"}, seeds=seeds)
     started = asyncio.Event()
 
     def progress(message: str, share: float | None) -> None:
@@ -236,7 +238,7 @@ async def test_cancelling_kills_the_process_group(tmp_path: Path) -> None:
 
     asyncio.create_subprocess_exec = spawn  # type: ignore[assignment]
     try:
-        task = asyncio.create_task(profiler.profile(job(path, {"x": "f32[128,64]"}), progress))
+        task = asyncio.create_task(profiler.profile(endless, progress))
         await asyncio.wait_for(started.wait(), 60)
         assert all(_alive(g) for g in groups)
         moment = time.monotonic()
@@ -246,7 +248,7 @@ async def test_cancelling_kills_the_process_group(tmp_path: Path) -> None:
         ended = time.monotonic() - moment
     finally:
         asyncio.create_subprocess_exec = before
-    assert groups
+    assert len(groups) == (4 if seeds else 1)
     assert not any(_alive(g) for g in groups)
     assert ended < 30
 

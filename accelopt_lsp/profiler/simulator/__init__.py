@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from accelopt_lsp.profiler.simulator.client import SimulatorProfiler
+    from accelopt_lsp.profiler.simulator.profiler import SimulatorProfiler
     from accelopt_lsp.profiler.simulator.script import run_script
 
 __all__ = ["SimulatorProfiler", "run_script"]
@@ -17,7 +17,7 @@ __all__ = ["SimulatorProfiler", "run_script"]
 
 def __getattr__(name: str) -> Any:
     if name == "SimulatorProfiler":
-        from accelopt_lsp.profiler.simulator.client import SimulatorProfiler
+        from accelopt_lsp.profiler.simulator.profiler import SimulatorProfiler
 
         return SimulatorProfiler
     if name == "run_script":

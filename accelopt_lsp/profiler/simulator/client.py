@@ -7,7 +7,6 @@ import contextlib
 import os
 import shutil
 import signal
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from attrs import evolve
 
 from accelopt_lsp.nki.arguments import FileSpec, TupleSpec
 from accelopt_lsp.nki.profile import Profile
-from accelopt_lsp.profiler.base import Failure, FailureKind, Job, Outcome, Progress
+from accelopt_lsp.profiler.base import Failure, FailureKind, Job, Progress
 from accelopt_lsp.profiler.simulator.errors import KernelNotFound
 from accelopt_lsp.profiler.simulator.process import Child, ChildEnded
 from accelopt_lsp.profiler.simulator.protocol import (
@@ -45,41 +44,20 @@ class JobFailed(Exception):
         self.failure = failure
 
 
-class SimulatorProfiler:
-    """Profiles kernels on the simulator, each job in child processes of its own."""
+class JobRun:
+    """One job under way.
 
-    name = "simulator"
+    Args:
+        profiled: a profile is wanted, not only the verdicts on the job's seeds.
+    """
 
-    async def profile(self, job: Job, progress: Progress | None = None) -> Outcome:
-        """Run a job. Never raises on account of the kernel; cancelling kills its processes."""
-        scratch = Path(tempfile.mkdtemp(prefix="accelopt-"))
-        run = _JobRun(job, scratch, progress)
-        try:
-            limit = job.limits.seconds * (2 if job.seeds else 1) + GRACE_SECONDS
-            async with asyncio.timeout(limit + 30):
-                return await run.profile()
-        except JobFailed as failed:
-            return failed.failure
-        except TimeoutError:
-            return run.timed_out()
-        finally:
-            # Killing waits for nothing, so that even an impatient caller leaves no process.
-            for child in run.children:
-                child.kill_now()
-            try:
-                await asyncio.shield(run.close())
-            except asyncio.CancelledError:
-                shutil.rmtree(scratch, ignore_errors=True)
-                raise
-
-
-class _JobRun:
-    """One job under way."""
-
-    def __init__(self, job: Job, scratch: Path, progress: Progress | None) -> None:
+    def __init__(
+        self, job: Job, scratch: Path, progress: Progress | None, *, profiled: bool = True
+    ) -> None:
         self.job = job
         self.scratch = scratch
         self.progress = progress
+        self.profiled = profiled
         self.children: list[Child] = []
         self.judge: Child | None = None
         self.kernel: Child | None = None
@@ -123,7 +101,12 @@ class _JobRun:
         self.children.append(child)
         return child
 
-    async def profile(self) -> Outcome:
+    async def run(self) -> None:
+        """Run the job; what it finds is in the attributes then.
+
+        Raises:
+            JobFailed: there is no profile, or no verdict.
+        """
         job = self.job
         with_reference = job.reference is not None
         needs_judge = bool(job.seeds) or (with_reference and self.lacks_values())
@@ -138,10 +121,9 @@ class _JobRun:
             if not with_reference and job.baseline is not None and job.seeds:
                 known = await self.baseline(runs)
         await self.run_kernel(runs, known)
-        if self.profile_found is None:
+        if self.profiled and self.profile_found is None:
             raise JobFailed(Failure(FailureKind.CRASH, "the kernel's process sent no profile"))
         await self.save_timeline()
-        return self.judged(self.profile_found)
 
     def lacks_values(self) -> bool:
         """Whether parameters have no SPEC, so that only the reference can tell them."""
@@ -184,6 +166,7 @@ class _JobRun:
             grid=tuple(job.arguments.grid),
             specs={n: str(s) for n, s in job.arguments.values.items()},
             runs=runs,
+            profile=self.profiled,
             timeline=None if job.timeline is None else "timeline.json",
         )
         return task_to_dict(evolve(task, **changes))
@@ -289,7 +272,7 @@ class _JobRun:
                     elif event == "done":
                         return
                     wrong = any(not v["correct"] for v in self.verdicts.values())
-                    if wrong and self.profile_found is not None:
+                    if wrong and (self.profile_found is not None or not self.profiled):
                         return
                     if judging is not None and judging.done():
                         judging.result()
@@ -315,23 +298,6 @@ class _JobRun:
                 continue
             await judge.send({"command": "compare", **_outputs(message)})
             self.verdicts[seed] = await self.answer(judge, "verdict")
-
-    def judged(self, profile: Profile) -> Profile:
-        """The profile with the outcome of the verification."""
-        if not self.verdicts:
-            return profile
-        wrong = next((s for s, v in self.verdicts.items() if not v["correct"]), None)
-        errors = [v["error"] for v in self.verdicts.values()]
-        notes = profile.notes
-        if wrong is not None:
-            notes = (f"seed {wrong}: {self.verdicts[wrong]['message']}", *notes)
-        return evolve(
-            profile,
-            correct=wrong is None,
-            max_relative_error=None if None in errors else max(errors),
-            reference="file" if self.job.reference is not None else "baseline",
-            notes=notes,
-        )
 
     async def save_timeline(self) -> None:
         made = self.scratch / "timeline.json"

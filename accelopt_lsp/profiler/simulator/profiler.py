@@ -1,0 +1,145 @@
+"""The simulator as a profiler: a job becomes a profile, its seeds are verified side by side."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from attrs import evolve
+
+from accelopt_lsp.nki.profile import Profile
+from accelopt_lsp.profiler.base import Failure, FailureKind, Job, Outcome, Progress
+from accelopt_lsp.profiler.simulator.client import GRACE_SECONDS, JobFailed, JobRun
+
+
+class SimulatorProfiler:
+    """Profiles kernels on the simulator, each job in child processes of its own.
+
+    Args:
+        lanes: how many seeds of a job are verified at once, each share of them by a kernel
+            process and a judge of its own; None for as many as there are cores.
+    """
+
+    name = "simulator"
+
+    def __init__(self, lanes: int | None = None) -> None:
+        self._lanes = max(1, _cores() if lanes is None else lanes)
+
+    async def profile(self, job: Job, progress: Progress | None = None) -> Outcome:
+        """Run a job. Never raises on account of the kernel; cancelling kills its processes."""
+        lanes = max(1, min(self._lanes, len(job.seeds)))
+        found = await self._profile(job, progress, lanes)
+        if lanes > 1 and isinstance(found, Failure) and found.kind is FailureKind.MEMORY:
+            # Several runs at once may need more than there is.
+            found = await self._profile(job, progress, 1)
+        return found
+
+    async def _profile(self, job: Job, progress: Progress | None, lanes: int) -> Outcome:
+        shared = _SharedProgress(progress, lanes)
+        first, *others = [
+            asyncio.create_task(_run(evolve(job, seeds=job.seeds[n::lanes]), shared.of(n), n))
+            for n in range(lanes)
+        ]
+        try:
+            for finished in asyncio.as_completed([first, *others]):
+                found = await finished
+                if isinstance(found, Failure):
+                    return found
+                if any(not v["correct"] for v in found.verdicts.values()):
+                    # One wrong output decides; only the profile is still wanted.
+                    for task in others:
+                        task.cancel()
+                    break
+            profiled = await first
+            if isinstance(profiled, Failure):
+                return profiled
+            verdicts = dict(profiled.verdicts)
+            for task in others:
+                if task.done() and not task.cancelled():
+                    found = task.result()
+                    if isinstance(found, Failure):
+                        return found
+                    verdicts.update(found.verdicts)
+            assert profiled.profile_found is not None
+            return _judged(profiled.profile_found, job, verdicts)
+        finally:
+            for task in (first, *others):
+                task.cancel()
+            # Also an impatient caller leaves no process: each task kills its own at once.
+            await asyncio.gather(first, *others, return_exceptions=True)
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+class _SharedProgress:
+    """Progress of several lanes as that of one job."""
+
+    def __init__(self, progress: Progress | None, lanes: int) -> None:
+        self._progress = progress
+        self._shares = [0.0] * lanes
+
+    def of(self, lane: int) -> Progress | None:
+        """What one lane reports to."""
+        progress = self._progress
+        if progress is None:
+            return None
+
+        def report(message: str, share: float | None) -> None:
+            self._shares[lane] = share or self._shares[lane]
+            done = sum(self._shares) / len(self._shares)
+            progress(message, done or None)
+
+        return report
+
+
+async def _run(job: Job, progress: Progress | None, lane: int) -> JobRun | Failure:
+    """Run the share of a job that falls to one lane; the first one makes the profile, too."""
+    if lane:
+        job = evolve(job, timeline=None)
+    scratch = Path(tempfile.mkdtemp(prefix="accelopt-"))
+    run = JobRun(job, scratch, progress, profiled=not lane)
+    try:
+        limit = job.limits.seconds * (2 if job.seeds else 1) + GRACE_SECONDS
+        async with asyncio.timeout(limit + 30):
+            await run.run()
+        return run
+    except JobFailed as failed:
+        return failed.failure
+    except TimeoutError:
+        return run.timed_out()
+    finally:
+        # Killing waits for nothing, so that even an impatient caller leaves no process.
+        for child in run.children:
+            child.kill_now()
+        try:
+            await asyncio.shield(run.close())
+        except asyncio.CancelledError:
+            shutil.rmtree(scratch, ignore_errors=True)
+            raise
+
+
+def _judged(profile: Profile, job: Job, verdicts: Mapping[int, Mapping[str, Any]]) -> Profile:
+    """The profile with the outcome of the verification."""
+    if not verdicts:
+        return profile
+    wrong = next((s for s in job.seeds if s in verdicts and not verdicts[s]["correct"]), None)
+    errors = [v["error"] for v in verdicts.values()]
+    notes = profile.notes
+    if wrong is not None:
+        notes = (f"seed {wrong}: {verdicts[wrong]['message']}", *notes)
+    return evolve(
+        profile,
+        correct=wrong is None,
+        max_relative_error=None if None in errors else max(errors),
+        reference="file" if job.reference is not None else "baseline",
+        notes=notes,
+    )
