@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from accelopt_lsp.profiler.simulator import hook
+from accelopt_lsp.profiler.simulator import elision, hook, ordering
 from accelopt_lsp.profiler.simulator import kernels as running
 from tests.simulator.helpers import Runner, run_file
 
@@ -44,3 +44,11 @@ def run_text(stand_ins: None, tmp_path: Path) -> Runner:
 def run_path(stand_ins: None) -> Runner:
     """Run ``kernel`` of a file in this process."""
     return run_file
+
+
+@pytest.fixture(params=["as issued", "reordered"])
+def replays(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replays leave no copies out, or all that they can, and compute by demand."""
+    eager = request.param == "reordered"
+    monkeypatch.setattr(elision, "WORTHWHILE", 0 if eager else 1 << 40)
+    monkeypatch.setattr(ordering, "MUCH", 0 if eager else 1 << 40)

@@ -201,6 +201,7 @@ def test_random_masks_leave_out_what_they_should(run_text: Runner, data: Any) ->
     np.testing.assert_array_equal(given_values(outcome), expected)
 
 
+@pytest.mark.usefixtures("replays")
 @pytest.mark.parametrize("name", CASES)
 def test_places_are_found_again_when_a_trace_is_computed(
     name: str, stand_ins: None, tmp_path: Path

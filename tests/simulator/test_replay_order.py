@@ -226,30 +226,35 @@ def test_of_two_faults_the_first_one_is_told(
             st.sets(st.integers(0, 5), max_size=3),
             st.sets(st.integers(0, 5), min_size=1, max_size=1),
             st.sampled_from((None, "vector")),
+            st.sampled_from(("tensor_copy", "tensor_copy", "register_load", "dynamic")),
         ),
         max_size=25,
     )
 )
 def test_whatever_touches_the_same_keeps_its_order(
-    parts: Sequence[tuple[set[int], set[int], str | None]],
+    parts: Sequence[tuple[set[int], set[int], str | None, str]],
 ) -> None:
     tiles = [SimpleNamespace(memory=object()) for _ in range(6)]
     operations: list[Any] = []
-    for read, written, engine in parts:
+    for read, written, engine, kind in parts:
         step = SimpleNamespace(
-            writes=[("dst", 0)], accumulators=None if engine is None else (engine, slice(0, 1))
+            issue=SimpleNamespace(op=kind),
+            dynamic=kind == "dynamic",
+            writes=[("dst", 0)],
+            accumulators=None if engine is None else (engine, slice(0, 1)),
         )
         operations.append((step, [tiles[n] for n in (*written, *read)], 1, False, None))
     order = ordering.by_demand(operations)
     assert sorted(order) == list(range(len(parts)))
     place = {at: n for n, at in enumerate(order)}
-    for late, (reads_late, writes_late, engine) in enumerate(parts):
+    for late, (reads_late, writes_late, engine, kind) in enumerate(parts):
         for early in range(late):
-            reads_early, writes_early, other = parts[early]
+            reads_early, writes_early, other, before = parts[early]
             touches = (
                 writes_early & (reads_late | writes_late)
                 or reads_early & writes_late
                 or (engine is not None and engine == other)
+                or {kind, before} in ({"register_load"}, {"register_load", "dynamic"})
             )
             if touches:
                 assert place[early] < place[late]

@@ -221,6 +221,7 @@ def case(name: str) -> tuple[str, str, Any, Any, Any]:
     return text.replace("{body}", indent(dedent(body), "    ")), target, x, index, wanted
 
 
+@pytest.mark.usefixtures("replays")
 @pytest.mark.parametrize("name", CASES)
 def test_transfers_are_computed_later_as_directly(name: str, run_text: Runner) -> None:
     """Traced without values first, then computed twice from what was noted down."""

@@ -74,7 +74,8 @@ def _copies(
     last: dict[Memory | None, int] = {}
     views: dict[Memory | None, list[Tensor]] = {}
     found: dict[Memory | None, int] = {}
-    again: set[Memory | None] = set()
+    needed: set[Memory | None] = set()
+    """What must stay a copy: it is written again, or holds indices."""
     copying: dict[int, bool] = {}
     for at, (step, tensors, _, accumulates, where) in enumerate(operations):
         copies = copying.get(id(step))
@@ -83,17 +84,20 @@ def _copies(
         for _, into in step.writes:
             memory = tensors[into].memory
             if memory in last:
-                again.add(memory)
+                needed.add(memory)
             elif copies and where is None and not accumulates and memory not in views:
                 found[memory] = at
             last[memory] = at
         for tensor in tensors:
+            if tensor.dynamic is not None and tensor.dynamic.tile is not None:
+                # Its index is read through the view, not as an operand.
+                needed.add(tensor.dynamic.tile.memory)
             known = views.get(tensor.memory)
             if known is None:
                 views[tensor.memory] = [tensor]
             else:
                 known.append(tensor)
-    wanted = {m: at for m, at in found.items() if m not in again and m not in kept}
+    wanted = {m: at for m, at in found.items() if m not in needed and m not in kept}
     return {at: views[m] for m, at in wanted.items()}, last
 
 

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from accelopt_lsp.profiler.simulator.memory import Memory
     from accelopt_lsp.profiler.simulator.replay import Operation
 
+SEQUENCED = frozenset(
+    {"core_barrier", "register_load", "register_move", "register_store", "sendrecv"}
+)
+"""Instructions that read or write what is no operand: registers, other cores."""
 MUCH = 64 << 20
 """Bytes of tiles alive at once above which another order is looked for."""
 
@@ -87,7 +91,7 @@ def by_demand(operations: Sequence[Operation]) -> list[int]:
 
     Those that nothing depends on, stores mostly, stay in their order; each is preceded by what it
     needs. Whatever touches the same memory keeps its order, unless both only read; so does
-    whatever uses the same accumulators or random numbers.
+    whatever uses the same accumulators, random numbers or registers.
     """
     needs = _dependences(operations)
     wanted = bytearray(len(operations))
@@ -127,7 +131,12 @@ def _dependences(operations: Sequence[Operation]) -> list[set[int]]:
         written: set[object] = {tensors[at].memory for _, at in step.writes}
         if step.accumulators is not None:
             written.add(step.accumulators[0])
-        read = {t.memory for t in tensors if t.memory not in written}
+        read: set[object] = {t.memory for t in tensors}
+        if step.issue.op in SEQUENCED:
+            written.add(SEQUENCED)
+        elif step.dynamic:
+            read.add(SEQUENCED)
+        read -= written
         place: object
         for place in read:
             last = writer.get(place)
