@@ -15,7 +15,10 @@ from attrs import evolve, frozen
 from accelopt_lsp.nki.operands import Dynamic, DynamicKind, Engine
 from accelopt_lsp.profiler.simulator.bits import from_bits, to_bits
 from accelopt_lsp.profiler.simulator.elements import ROUNDERS, Array
-from accelopt_lsp.profiler.simulator.errors import IndexOutside, KernelRejected
+from accelopt_lsp.profiler.simulator.errors import (
+    IndexOutside,
+    KernelRejected,
+)
 from accelopt_lsp.profiler.simulator.masks import holds
 from accelopt_lsp.profiler.simulator.numerics.operators import as_float
 from accelopt_lsp.profiler.simulator.registers import Register
@@ -268,7 +271,8 @@ def _offsets(index: Index, line: int) -> Array:
     values = tile.memory.view(tile)
     if tile.memory.array is None or tile.memory.reads_unwritten(values, tile):
         raise KernelRejected(
-            f"a run-time index reads {tile.memory.name or 'a tile'}, which was never written",
+            f"a run-time index reads {tile.memory.name or 'a tile'}, which was never written"
+            f"{WRITE_FIRST}",
             "R099",
             line,
         )

@@ -33,6 +33,18 @@ class NameMissing(KernelRejected, AttributeError):
     """A name of NKI that the kernel's dialect does not have, as code that asks for it sees it."""
 
 
+WRITE_FIRST = "; write it first (a load, nisa.memset, nl.zeros), or leave it out"
+"""What to do about R099."""
+STRIDED_PARTITIONS = (
+    "partitions cannot be strided; take a run of them, or spread them by a transfer from HBM"
+)
+"""Message of R082."""
+MIXED_INDICES = (
+    "slices and indices (nl.arange, arrays) cannot be mixed; index every dimension by one kind"
+)
+"""Message of R035."""
+
+
 class ValuesNeeded(KernelRejected):
     """Control flow depends on a value that is unknown while only shapes are traced."""
 

@@ -11,7 +11,11 @@ from accelopt_lsp.nki.dtypes import Kind
 from accelopt_lsp.nki.operands import Buffer, DynamicKind
 from accelopt_lsp.profiler.simulator.dynamic import Index
 from accelopt_lsp.profiler.simulator.elements import Array, as_dtype
-from accelopt_lsp.profiler.simulator.errors import KernelRejected
+from accelopt_lsp.profiler.simulator.errors import (
+    MIXED_INDICES,
+    STRIDED_PARTITIONS,
+    KernelRejected,
+)
 from accelopt_lsp.profiler.simulator.faults import pattern_fault
 from accelopt_lsp.profiler.simulator.indexing import Affine
 from accelopt_lsp.profiler.simulator.masks import Mask
@@ -335,7 +339,7 @@ def listed(tensor: Tensor, parts: tuple[Any, ...], static: Any) -> Tensor:
     values = []
     for part in parts:
         if isinstance(part, slice) or part is None or part is Ellipsis:
-            raise KernelRejected("slices and index arrays cannot be mixed", "R035")
+            raise KernelRejected(MIXED_INDICES, "R035")
         array: Array = part.values() if isinstance(part, Affine) else np.asarray(part)
         if array.dtype.kind not in "iu":
             raise KernelRejected(f"an index must be an integer, got {array.dtype}", "R033")
@@ -370,7 +374,7 @@ def listed(tensor: Tensor, parts: tuple[Any, ...], static: Any) -> Tensor:
                 "R014",
             )
         if shape[0] > 1 and strides[0] != tensor.strides[0]:
-            raise KernelRejected("partitions cannot be strided", "R082")
+            raise KernelRejected(STRIDED_PARTITIONS, "R082")
         strides[0] = tensor.strides[0]
     view = tensor.derived(shape, tuple(strides), tensor.offset + origin)
     return with_index(view, Index(DynamicKind.LISTED, form=positions.shape, listed=positions))

@@ -12,7 +12,10 @@ import numpy as np
 from accelopt_lsp.nki.operands import Buffer
 from accelopt_lsp.profiler.simulator import dynamic
 from accelopt_lsp.profiler.simulator.elements import POISON_BITS, ROUNDERS, Array
-from accelopt_lsp.profiler.simulator.errors import KernelRejected
+from accelopt_lsp.profiler.simulator.errors import (
+    WRITE_FIRST,
+    KernelRejected,
+)
 from accelopt_lsp.profiler.simulator.memory import FRESH, FULL, PARTIAL
 from accelopt_lsp.profiler.simulator.numerics.base import (
     GENERATORS,
@@ -158,7 +161,9 @@ def _write_filled(
         for unwritten in _UNFILLED:
             if unwritten.ndim == 2 and unwritten.shape != nothing.shape:
                 raise KernelRejected(
-                    f"{step.issue.op} reads parts of a tile that were never written", "R099", line
+                    f"{step.issue.op} reads parts of a tile that were never written{WRITE_FIRST}",
+                    "R099",
+                    line,
                 )
             nothing |= unwritten if unwritten.ndim == 2 else unwritten[:, None]
         _write_beside(tensor, values[role], step.exact, where, nothing.reshape(tensor.shape))
@@ -302,7 +307,7 @@ def _check_written(
     if memory.state == FRESH or (unwritten is not None and unwritten.any()):
         raise KernelRejected(
             f"{step.issue.op} reads parts of {memory.name or 'a tile'} (created on line "
-            f"{memory.line}) that were never written",
+            f"{memory.line}) that were never written{WRITE_FIRST}",
             "R099",
             line,
         )
@@ -364,7 +369,7 @@ def read(session: Session, tensor: Tensor, line: int, step: Step) -> Array:
     if memory.state == FRESH:
         raise KernelRejected(
             f"{step.issue.op} reads {memory.name or 'a tile'} (created on line "
-            f"{memory.line}), which was never written",
+            f"{memory.line}), which was never written{WRITE_FIRST}",
             "R099",
             line,
         )
@@ -390,7 +395,7 @@ def read(session: Session, tensor: Tensor, line: int, step: Step) -> Array:
             message += f" ({memory.origin})"
         if not memory.masked:
             if not step.moves and not step.carries:
-                raise KernelRejected(message, "R099", line)
+                raise KernelRejected(message + WRITE_FIRST, "R099", line)
             nothing = memory.poisoned(values, tensor) if step.carries else None
             if nothing is not None:
                 _MOVED.append((tensor, nothing))

@@ -9,7 +9,11 @@ import numpy as np
 from accelopt_lsp.nki.operands import Buffer, OperandType
 from accelopt_lsp.profiler.simulator import run_time
 from accelopt_lsp.profiler.simulator.dynamic import Index
-from accelopt_lsp.profiler.simulator.errors import KernelRejected
+from accelopt_lsp.profiler.simulator.errors import (
+    MIXED_INDICES,
+    STRIDED_PARTITIONS,
+    KernelRejected,
+)
 from accelopt_lsp.profiler.simulator.faults import IndexFault
 from accelopt_lsp.profiler.simulator.indexing import (
     Affine,
@@ -126,7 +130,7 @@ def _basic(tensor: Tensor, parts: tuple[Any, ...]) -> Tensor:
                 continue
             start, count, step = _slice_bounds(dim, size, start, stop, step)
             if step != 1 and on_chip and dim == 0:
-                raise KernelRejected("partitions cannot be strided", "R082")
+                raise KernelRejected(STRIDED_PARTITIONS, "R082")
             offset += start * stride
             new_shape.append(count)
             new_strides.append(stride * step)
@@ -285,14 +289,14 @@ def _unlike(tensor: Tensor, parts: tuple[Any, ...]) -> Tensor | None:
         KernelRejected: there are too few or too many, or kinds that do not mix.
     """
     if len(parts) != len(tensor.shape) and Ellipsis in [p for p in parts if p is Ellipsis]:
-        raise KernelRejected("slices and nl.arange indices cannot be mixed", "R035")
+        raise KernelRejected(MIXED_INDICES, "R035")
     if len(parts) == len(tensor.shape):
         for part in parts:
             kind = type(part)
             if kind is Affine or kind is int or kind is LoopIndex:
                 continue
             if isinstance(part, slice | DynamicSlice) or part is None:
-                raise KernelRejected("slices and nl.arange indices cannot be mixed", "R035")
+                raise KernelRejected(MIXED_INDICES, "R035")
             if kind in _RUN_TIME:
                 return run_time.advanced(tensor, parts, advanced)
             if kind is np.ndarray and part.ndim:
@@ -359,7 +363,7 @@ def _pattern(tensor: Tensor, forms: tuple[Form | None, ...]) -> _Selection:
                         "R014",
                     )
                 if dim == 0 and step != 1 and tensor.buffer is not Buffer.HBM:
-                    raise KernelRejected("partitions cannot be strided", "R082")
+                    raise KernelRejected(STRIDED_PARTITIONS, "R082")
             if count > 1:
                 strides[axis + lead] += step * stride
                 low += min(0, step * (count - 1))
