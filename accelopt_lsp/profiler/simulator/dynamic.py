@@ -15,10 +15,7 @@ from attrs import evolve, frozen
 from accelopt_lsp.nki.operands import Dynamic, DynamicKind, Engine
 from accelopt_lsp.profiler.simulator.bits import from_bits, to_bits
 from accelopt_lsp.profiler.simulator.elements import ROUNDERS, Array
-from accelopt_lsp.profiler.simulator.errors import (
-    IndexOutside,
-    KernelRejected,
-)
+from accelopt_lsp.profiler.simulator.errors import WRITE_FIRST, IndexOutside, KernelRejected
 from accelopt_lsp.profiler.simulator.masks import holds
 from accelopt_lsp.profiler.simulator.numerics.operators import as_float
 from accelopt_lsp.profiler.simulator.registers import Register
