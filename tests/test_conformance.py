@@ -156,3 +156,69 @@ def test_only_cases_that_compared_a_kernel_match(load: Any) -> None:
     assert not library.matches(table.Row("file", "case", "pass", ran=ran | {"compared": 0}))
     assert not library.matches(table.Row("file", "case", "pass", ran=ran | {"launched": []}))
     assert not library.matches(table.Row("file", "case", "pass"))
+
+
+REFERENCE = """
+class Held:
+    def __init__(self, function):
+        self._function = function
+
+    def __getitem__(self, cores):
+        return lambda x: self._function(x)
+
+
+def helper(x):
+    return 2 * x
+
+
+def reference(x):
+    return helper(x)
+
+
+held = Held(reference)
+
+
+class Module:
+    def forward(self, x):
+        return helper(x)
+
+    def __call__(self, x):
+        return self.forward(x)
+"""
+
+
+def test_references_are_seen_however_they_are_imported(load: Any, tmp_path: Path) -> None:
+    record = load("nki_library_record")
+    folder = tmp_path / "nkilib" / "core"
+    folder.mkdir(parents=True)
+    (folder / "a_torch.py").write_text(REFERENCE, "utf-8")
+    (folder / "b_torch.py").write_text(
+        "from .a_torch import reference\n\n\ndef outer(x):\n    return reference(x)\n", "utf-8"
+    )
+    (folder / "plain.py").write_text("def reference(x):\n    return 2 * x\n", "utf-8")
+    before = list(sys.meta_path)
+    sys.path.insert(0, str(tmp_path))
+    record.watch_references()
+    try:
+        a = importlib.import_module("nkilib.core.a_torch")
+        b = importlib.import_module("nkilib.core.b_torch")
+        moved = sys.modules["nkilib.old"] = importlib.import_module("nkilib.core")
+        again = importlib.import_module("nkilib.old.a_torch")
+        plain = importlib.import_module("nkilib.core.plain")
+    finally:
+        sys.meta_path[:] = before
+        sys.path.remove(str(tmp_path))
+        for name in [n for n in sys.modules if n.partition(".")[0] == "nkilib"]:
+            del sys.modules[name]
+    assert moved.__name__ == "nkilib.core" and again is not a
+    calls = {
+        "core.a_torch": (a.reference, a.held[1], a.Module(), a.Module().forward, again.reference),
+        "core.b_torch": (b.outer,),
+        "": (plain.reference,),
+    }
+    for name, functions in calls.items():
+        for function in functions:
+            record.CURRENT.__init__()
+            assert function(3) == 6
+            assert record.CURRENT.references == ({name} if name else set())
+            assert record.CURRENT.depth == 0

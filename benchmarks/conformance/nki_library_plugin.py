@@ -169,6 +169,7 @@ def install() -> None:
     """Serve the modules under the names that the tests import."""
     hook.install()
     record.watch_kernels()
+    record.watch_references()
     kernels.from_carrier = from_carrier
     for name, numpy_type in PACKED.items():
         _BY_NUMPY[numpy_type] = get_dtype(name)
@@ -236,7 +237,6 @@ def pytest_collection_modifyitems() -> None:
     for name, module in list(sys.modules.items()):
         if name.startswith(("test.", "nkilib")) and "str" not in vars(module):
             vars(module)["str"] = Text
-    record.watch_references()
 
 
 install()

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -72,23 +75,59 @@ def watch_kernels() -> None:
     kernels.Kernel.__call__ = noting
 
 
+class References(MetaPathFinder):
+    """Finds modules of references, and wraps what they define as soon as they are loaded.
+
+    Whoever imports a reference, early or inside a test, by whatever name, gets the wrapped one.
+    """
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        theirs = LIBRARY in fullname and not fullname.startswith("test.")
+        if not theirs or not fullname.endswith("_torch"):
+            return None
+        spec = PathFinder.find_spec(fullname, path)
+        if spec is not None and spec.loader is not None:
+            execute = spec.loader.exec_module
+
+            def execute_and_wrap(module: ModuleType) -> None:
+                execute(module)
+                wrap_references(module)
+
+            spec.loader.exec_module = execute_and_wrap
+        return spec
+
+
 def watch_references() -> None:
-    """Note which modules of references are called, from wherever they were imported to."""
-    wrappers: dict[int, Callable[..., Any]] = {}
-    theirs = [m for n, m in sys.modules.items() if n.startswith(("test.", "nkilib"))]
-    for module in theirs:
-        for name, value in list(vars(module).items()):
-            if not isinstance(value, FunctionType):
-                continue
-            source = value.__module__ or ""
-            if LIBRARY in source and source.endswith("_torch"):
-                wrapper = wrappers.setdefault(id(value), _noting(value))
-                setattr(module, name, wrapper)
+    """Note which modules of references are called; those loaded from now on."""
+    sys.meta_path.insert(0, References())
 
 
-def _noting(function: Callable[..., Any]) -> Callable[..., Any]:
-    module = function.__module__.rpartition(LIBRARY)[2]
+def wrap_references(module: ModuleType) -> None:
+    """Wrap a module's own functions, also those that its classes and its objects hold.
 
+    The module goes by the place of its file: packages that moved are imported by two names.
+    """
+    file = Path(str(module.__file__)).with_suffix("")
+    parts = file.parts
+    last = len(parts) - 1 - parts[::-1].index(LIBRARY.strip("."))
+    name = ".".join(parts[last + 1 :])
+    for key, value in list(vars(module).items()):
+        if isinstance(value, FunctionType):
+            if value.__module__ == module.__name__:
+                setattr(module, key, _noting(value, name))
+            continue
+        if isinstance(value, ModuleType) or not hasattr(value, "__dict__"):
+            continue
+        for attribute, held in list(vars(value).items()):
+            special = attribute.startswith("__") and attribute != "__call__"
+            own = isinstance(held, FunctionType) and held.__module__ == module.__name__
+            if own and not special:
+                setattr(value, attribute, _noting(held, name))
+
+
+def _noting(function: Callable[..., Any], module: str) -> Callable[..., Any]:
     @functools.wraps(function)
     def noting(*args: Any, **kwargs: Any) -> Any:
         if CURRENT.depth == 0:
@@ -99,7 +138,6 @@ def _noting(function: Callable[..., Any]) -> Callable[..., Any]:
         finally:
             CURRENT.depth -= 1
 
-    noting.__module__ = "recorded"
     return noting
 
 
