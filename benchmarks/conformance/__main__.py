@@ -21,6 +21,8 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -39,10 +41,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--only", default="", help="run the cases whose name contains this")
     parser.add_argument("--json", type=Path, help="write the rows to a file")
     parser.add_argument("--verbose", action="store_true", help="print passing cases one by one")
-    parser.add_argument("--python", default=sys.executable, help="interpreter that runs the cases")
+    parser.add_argument("--python", default=sys.executable, help="interpreter that runs the suite")
     parser.add_argument("--seconds", type=int, default=120, help="limit of one case")
     parser.add_argument("--cases", type=int, default=3, help="nki-library: cases a test function")
     options = parser.parse_args(arguments)
+    if os.path.abspath(options.python) != os.path.abspath(sys.executable):
+        # Some suites import kernels and references themselves.
+        given = sys.argv[1:] if arguments is None else arguments
+        return subprocess.call([options.python, str(Path(__file__).parent), *given])
     suite = importlib.import_module(options.suite.replace("-", "_"))
     rows = suite.run(options.checkout.resolve(), options)
     if not rows:
