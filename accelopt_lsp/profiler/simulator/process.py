@@ -119,6 +119,8 @@ class Child:
         self.kill_now()
         with contextlib.suppress(Exception):
             await self.process.wait()
-        # The pipe of a killed child is closed here, not when the garbage collector comes by.
-        if self.process.stdin is not None:
-            self.process.stdin.close()
+        # The pipes of a killed child are closed here, not when the garbage collector comes by: the
+        # loop may have ended by then. asyncio has no public name for it.
+        transport = getattr(self.process, "_transport", None)
+        if transport is not None:
+            transport.close()
