@@ -220,6 +220,15 @@ def test_of_two_faults_the_first_one_is_told(
     assert (late.value.line, str(late.value)) == (early.value.line, str(early.value))
 
 
+def test_a_wrong_order_rejects_no_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ordering, "MUCH", 0)
+    replayed = Replayed(LOOPS.replace("{neighbour}", "0"), tmp_path / "p.py", normal(128, 64))
+    assert replayed.notes.operations is not replayed.notes.issued
+    replayed.notes.operations = replayed.notes.issued[::-1]
+    replayed.notes.ends.clear()
+    np.testing.assert_array_equal(replayed.output(), replayed.direct())
+
+
 @given(
     st.lists(
         st.tuples(

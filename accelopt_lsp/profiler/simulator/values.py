@@ -12,10 +12,7 @@ import numpy as np
 from accelopt_lsp.nki.operands import Buffer
 from accelopt_lsp.profiler.simulator import dynamic
 from accelopt_lsp.profiler.simulator.elements import POISON_BITS, ROUNDERS, Array
-from accelopt_lsp.profiler.simulator.errors import (
-    WRITE_FIRST,
-    KernelRejected,
-)
+from accelopt_lsp.profiler.simulator.errors import WRITE_FIRST, KernelRejected
 from accelopt_lsp.profiler.simulator.memory import FRESH, FULL, PARTIAL
 from accelopt_lsp.profiler.simulator.numerics.base import (
     GENERATORS,
