@@ -6,9 +6,21 @@ instructions. Current (``nki``): what is written is what runs.
 
 from __future__ import annotations
 
-from attrs import frozen
+from typing import Any
+
+import attrs
+from attrs import field, frozen
 
 from accelopt_lsp.nki.dialects import Dialect
+
+
+def rule(title: str, *, off: Any, **options: Any) -> Any:
+    """A field of :class:`Policy` that is a rule of the model.
+
+    ``title`` names it in tables; ``off`` is the value without the rule. Every ablation of the
+    model switches each of these off in turn, so a new rule needs no entry elsewhere.
+    """
+    return field(metadata={"title": title, "off": off}, **options)
 
 
 @frozen(slots=True)
@@ -31,13 +43,13 @@ class Policy:
             evicted.
     """
 
-    merges: bool
-    uses_psum: bool
-    streams: bool
-    buffering: int
-    least_bytes: int
-    window: int
-    spare_bytes: int = 16384
+    merges: bool = rule("equal loads and work are done once", off=False)
+    uses_psum: bool = rule("tiles move to idle PSUM banks", off=False)
+    streams: bool = rule("large loaded tensors are loaded at each use", off=False)
+    buffering: int = rule("sites rotate over twice their live peak", off=1)
+    least_bytes: int = rule("small tiles are loaded further ahead", off=0)
+    window: int = rule("instructions issue ahead of program order", off=0)
+    spare_bytes: int = rule("SBUF kept free when tiles are evicted", off=0, default=16384)
 
 
 POLICIES = {
@@ -48,3 +60,27 @@ POLICIES = {
         merges=False, uses_psum=False, streams=False, buffering=0, least_bytes=0, window=0
     ),
 }
+
+
+@frozen(slots=True)
+class Ablation:
+    """A rule, and the override that switches it off.
+
+    Attributes:
+        name: field of :class:`Policy`.
+        title: what the rule says, for tables.
+        off: value of the field without the rule.
+    """
+
+    name: str
+    title: str
+    off: Any
+
+
+def ablations(policy: Policy) -> tuple[Ablation, ...]:
+    """The rules that ``policy`` has in force, in the order of their declaration."""
+    return tuple(
+        Ablation(f.name, f.metadata["title"], f.metadata["off"])
+        for f in attrs.fields(Policy)
+        if "off" in f.metadata and getattr(policy, f.name) != f.metadata["off"]
+    )
