@@ -35,6 +35,107 @@ class Bound(StrEnum):
     LATENCY = "latency"
 
 
+class Resource(StrEnum):
+    """What can hold a kernel up at one moment of its critical path.
+
+    ``dma_bandwidth``: a transfer's bytes and descriptors are moving. ``dma_latency``: a transfer
+    was triggered and has not begun, or has ended and is not yet known to have. ``engine_latency``:
+    a compute engine is free again, its result not yet visible. ``sync``: a semaphore travels from
+    one queue to another. ``room``: a place in SBUF or PSUM is still in use. ``launch``: before the
+    first instruction.
+    """
+
+    TENSOR = "tensor"
+    VECTOR = "vector"
+    SCALAR = "scalar"
+    GPSIMD = "gpsimd"
+    DMA_BANDWIDTH = "dma_bandwidth"
+    DMA_LATENCY = "dma_latency"
+    ENGINE_LATENCY = "engine_latency"
+    SYNC = "sync"
+    ROOM = "room"
+    LAUNCH = "launch"
+
+
+class Wait(StrEnum):
+    """Why an engine stood still.
+
+    ``data``: its next instruction needed another's result. ``room``: the place that it writes was
+    still in use. ``order``: it may not issue so far ahead of earlier instructions, or its queue
+    was not yet empty. ``launch``: nothing had begun. ``end``: it had nothing left to do.
+    """
+
+    DATA = "data"
+    ROOM = "room"
+    ORDER = "order"
+    LAUNCH = "launch"
+    END = "end"
+
+
+@frozen(slots=True)
+class IdleGap:
+    """Idle time of one engine with one cause.
+
+    Attributes:
+        engine: which stood still (``dma``: no transfer was under way).
+        wait: what kind of wait.
+        on: engine of the instruction that it waited for; None if there is none.
+        line: source line of that instruction; None if there is none.
+        total_ms: sum over all such gaps.
+        count: number of gaps.
+        largest_ms: longest of them.
+    """
+
+    engine: str
+    wait: Wait
+    on: str | None
+    line: int | None
+    total_ms: float
+    count: int
+    largest_ms: float
+
+
+@frozen(slots=True)
+class EngineUse:
+    """What an engine achieved against what it could.
+
+    Attributes:
+        engine: name; ``dma`` for all DMA engines.
+        unit: of ``achieved`` and ``attainable``: ``FLOP/s``, ``elements/cycle`` or ``B/s``.
+        busy: share of the latency in which it was occupied.
+        achieved: rate while it was busy; times ``busy`` it is the rate over the latency.
+        attainable: highest rate with the data types in use; None if no source gives it.
+        instructions: number of executed instructions or transfers.
+        mean_bytes: average size of a descriptor (``dma`` only).
+    """
+
+    engine: str
+    unit: str
+    busy: float
+    achieved: float
+    attainable: float | None
+    instructions: int
+    mean_bytes: float | None = None
+
+
+@frozen(slots=True)
+class WhatIf:
+    """Latency of the same instructions with one thing changed.
+
+    Attributes:
+        change: ``dma_free``, ``tensor_only``, ``vector_scalar_free``, ``load_hoisted``,
+            ``no_spills``, ``unlimited_buffers`` or ``launch_free``.
+        line: source line of the load that is hoisted.
+        latency_ms: predicted latency.
+        speedup: bound on what removing this one thing can gain.
+    """
+
+    change: str
+    line: int | None
+    latency_ms: float
+    speedup: float
+
+
 @frozen(slots=True)
 class Uncertainty:
     """An interval that holds the hardware's latency with probability ``level``.
@@ -142,7 +243,13 @@ class Profile:
         counters: neuron-profile's summary names (see :data:`COUNTER_NAMES`).
         engine_busy_ms: occupied time by engine, ``dma`` included.
         lines: cost by source line, most expensive first.
+        bounded_shares: share of the latency that each :class:`Resource` bounded; they add up to
+            1. None where it is not known.
+        idle: idle time of every engine by cause, largest first; None where it is not known.
+        engines: achieved against attainable rate by engine; None where it is not known.
+        what_ifs: latencies with one thing changed; None if they were not asked for.
         notes: remarks for people.
+        cached: taken from the result cache; everything else is as if it had been computed.
     """
 
     kernel: str
@@ -162,7 +269,12 @@ class Profile:
     counters: Mapping[str, float | None] = field(factory=dict)
     engine_busy_ms: Mapping[str, float] = field(factory=dict)
     lines: tuple[LineProfile, ...] = ()
+    bounded_shares: Mapping[str, float] | None = None
+    idle: tuple[IdleGap, ...] | None = None
+    engines: tuple[EngineUse, ...] | None = None
+    what_ifs: tuple[WhatIf, ...] | None = None
     notes: tuple[str, ...] = ()
+    cached: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """The object that ``accelopt profile --json`` prints."""

@@ -9,7 +9,7 @@ from attrs import define, field
 
 from accelopt_lsp.nki.operands import Buffer
 from accelopt_lsp.nki.targets import Target
-from accelopt_lsp.profiler.simulator.timeline.dependencies import dependencies
+from accelopt_lsp.profiler.simulator.timeline.dependencies import Edges, dependencies
 from accelopt_lsp.profiler.simulator.timeline.liveness import (
     lifetimes,
     live_peak,
@@ -19,7 +19,7 @@ from accelopt_lsp.profiler.simulator.timeline.merging import merge
 from accelopt_lsp.profiler.simulator.timeline.placement import forward_broadcasts, keep_in_psum
 from accelopt_lsp.profiler.simulator.timeline.policy import POLICIES, Policy
 from accelopt_lsp.profiler.simulator.timeline.scheduler import Times, schedule
-from accelopt_lsp.profiler.simulator.timeline.slots import assign_slots
+from accelopt_lsp.profiler.simulator.timeline.slots import Slots, assign_slots
 from accelopt_lsp.profiler.simulator.timeline.spills import spill
 from accelopt_lsp.profiler.simulator.timeline.stream import COMPUTE_QUEUES, Stream, stream_of
 from accelopt_lsp.profiler.simulator.timeline.streaming import stream_large
@@ -34,6 +34,8 @@ class Schedule:
         target: hardware generation.
         stream: executed instructions.
         times: when each of them ran, in ns.
+        edges: what waits for what.
+        policy: rules that the passes followed.
         merged: issued instructions that the compiler does only once and therefore dropped.
         spill_save_bytes, spill_reload_bytes: spill traffic in bytes.
         sbuf_peak_bytes: largest number of bytes per partition alive at once, before spilling.
@@ -47,6 +49,8 @@ class Schedule:
     target: Target
     stream: Stream
     times: Times
+    edges: Edges
+    policy: Policy
     merged: int = 0
     spill_save_bytes: int = 0
     spill_reload_bytes: int = 0
@@ -116,6 +120,8 @@ def _simulate(trace: Trace, target: Target, policy: Policy) -> Schedule:
         target=target,
         stream=stream,
         times=times,
+        edges=edges,
+        policy=policy,
         merged=merged,
         spill_save_bytes=saved,
         spill_reload_bytes=reloaded,
@@ -125,6 +131,21 @@ def _simulate(trace: Trace, target: Target, policy: Policy) -> Schedule:
         engine_busy_ns=_busy(stream, target),
         notes=notes,
     )
+
+
+def retime(scheduled: Schedule, stream: Stream, target: Target, *, buffers: bool = True) -> Times:
+    """Run the instructions of a schedule again, at other costs.
+
+    Args:
+        scheduled: result of :func:`simulate`.
+        stream: its stream with other ops; the instructions and their order are the same.
+        target: its target with other constants.
+        buffers: tiles wait for the place that they take; otherwise there is always room.
+    """
+    edges = scheduled.edges
+    if not buffers:
+        edges = dependencies(stream, Slots(), scheduled.policy.window)
+    return schedule(stream, edges, scheduled.policy.window, target)
 
 
 def _unknown(stream: Stream) -> dict[str, int]:
