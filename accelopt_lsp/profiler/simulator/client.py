@@ -30,6 +30,12 @@ from accelopt_lsp.profiler.simulator.protocol import (
     task_to_dict,
 )
 from accelopt_lsp.profiler.simulator.signature import kernel_parameters
+from accelopt_lsp.profiler.simulator.variants import (
+    Variant,
+    VariantError,
+    VariantProfile,
+    variant_profile_from_dict,
+)
 
 GRACE_SECONDS = 6.0
 """Time beyond its own limit that a child gets to say so itself."""
@@ -49,10 +55,17 @@ class JobRun:
 
     Args:
         profiled: a profile is wanted, not only the verdicts on the job's seeds.
+        variants: further schedules of the trace that are wanted.
     """
 
     def __init__(
-        self, job: Job, scratch: Path, progress: Progress | None, *, profiled: bool = True
+        self,
+        job: Job,
+        scratch: Path,
+        progress: Progress | None,
+        *,
+        profiled: bool = True,
+        variants: tuple[Variant, ...] = (),
     ) -> None:
         self.job = job
         self.scratch = scratch
@@ -63,6 +76,8 @@ class JobRun:
         self.kernel: Child | None = None
         self.verdicts: dict[int, dict[str, Any]] = {}
         self.profile_found: Profile | None = None
+        self.variants = variants
+        self.variants_found: list[VariantProfile] = []
 
     async def close(self) -> None:
         await asyncio.gather(*(c.kill() for c in self.children), return_exceptions=True)
@@ -123,6 +138,8 @@ class JobRun:
         await self.run_kernel(runs, known)
         if self.profiled and self.profile_found is None:
             raise JobFailed(Failure(FailureKind.CRASH, "the kernel's process sent no profile"))
+        if len(self.variants_found) != len(self.variants):
+            raise JobFailed(Failure(FailureKind.CRASH, "the kernel's process left variants out"))
         await self.save_timeline()
 
     def lacks_values(self) -> bool:
@@ -167,6 +184,7 @@ class JobRun:
             specs={n: str(s) for n, s in job.arguments.values.items()},
             runs=runs,
             profile=self.profiled,
+            variants=self.variants,
             timeline=None if job.timeline is None else "timeline.json",
         )
         return task_to_dict(evolve(task, **changes))
@@ -211,7 +229,9 @@ class JobRun:
         self.report("running the baseline for reference")
         child = await self.start(Role.KERNEL)
         await child.send(
-            self.kernel_task(child, wanted, source=job.baseline, profile=False, timeline=None)
+            self.kernel_task(
+                child, wanted, source=job.baseline, profile=False, timeline=None, variants=()
+            )
         )
         for _ in wanted:
             message = await self.answer(child, "outputs")
@@ -267,6 +287,8 @@ class JobRun:
                             outputs.put_nowait(message)
                     elif event == "profile":
                         self.profile_found = _profile(message)
+                    elif event == "variant":
+                        self.variants_found.append(_variant(message, len(self.variants_found)))
                     elif event == "failure":
                         raise JobFailed(_failure(message, None))
                     elif event == "done":
@@ -385,6 +407,17 @@ def _profile(message: Mapping[str, Any]) -> Profile:
     except Exception as error:
         raise JobFailed(
             Failure(FailureKind.CRASH, f"the kernel's process sent no valid profile ({error})")
+        ) from error
+
+
+def _variant(message: Mapping[str, Any], number: int) -> VariantProfile:
+    try:
+        if message.get("number") != number:
+            raise VariantError("out of order")
+        return variant_profile_from_dict(message.get("profile"))
+    except VariantError as error:
+        raise JobFailed(
+            Failure(FailureKind.CRASH, f"the kernel's process sent no valid variant ({error})")
         ) from error
 
 

@@ -6,15 +6,17 @@ import asyncio
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from attrs import evolve
 
 from accelopt_lsp.nki.profile import Profile
+from accelopt_lsp.nki.targets import get_target
 from accelopt_lsp.profiler.base import Failure, FailureKind, Job, Outcome, Progress
 from accelopt_lsp.profiler.simulator.client import GRACE_SECONDS, JobFailed, JobRun
+from accelopt_lsp.profiler.simulator.variants import Variant, VariantProfile, varied_target
 
 
 class SimulatorProfiler:
@@ -38,6 +40,21 @@ class SimulatorProfiler:
             # Several runs at once may need more than there is.
             found = await self._profile(job, progress, 1)
         return found
+
+    async def vary(
+        self, job: Job, variants: Sequence[Variant], progress: Progress | None = None
+    ) -> tuple[VariantProfile, ...] | Failure:
+        """Trace a kernel once and schedule it once for each variant, in order.
+
+        Raises:
+            VariantError: an override is none that the simulator accepts.
+        """
+        target = get_target(job.target)
+        for variant in variants:
+            varied_target(target, variant)
+        job = evolve(job, seeds=(), timeline=None)
+        found = await _run(job, progress, 0, profiled=False, variants=tuple(variants))
+        return found if isinstance(found, Failure) else tuple(found.variants_found)
 
     async def _profile(self, job: Job, progress: Progress | None, lanes: int) -> Outcome:
         shared = _SharedProgress(progress, lanes)
@@ -101,12 +118,19 @@ class _SharedProgress:
         return report
 
 
-async def _run(job: Job, progress: Progress | None, lane: int) -> JobRun | Failure:
+async def _run(
+    job: Job,
+    progress: Progress | None,
+    lane: int,
+    *,
+    profiled: bool = True,
+    variants: tuple[Variant, ...] = (),
+) -> JobRun | Failure:
     """Run the share of a job that falls to one lane; the first one makes the profile, too."""
     if lane:
         job = evolve(job, timeline=None)
     scratch = Path(tempfile.mkdtemp(prefix="accelopt-"))
-    run = JobRun(job, scratch, progress, profiled=not lane)
+    run = JobRun(job, scratch, progress, profiled=profiled and not lane, variants=variants)
     try:
         limit = job.limits.seconds * (2 if job.seeds else 1) + GRACE_SECONDS
         async with asyncio.timeout(limit + 30):

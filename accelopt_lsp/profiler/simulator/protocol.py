@@ -18,6 +18,7 @@ from attrs import field, frozen
 
 from accelopt_lsp.nki.profile import Profile
 from accelopt_lsp.profiler.base import Failure, FailureKind
+from accelopt_lsp.profiler.simulator.variants import Variant, variant_from_dict
 
 MAX_LINE = 64 << 20
 """Longest message that is read, in bytes."""
@@ -75,6 +76,7 @@ class KernelTask:
         profile: schedule the trace and send a profile.
         timeline: file in the scratch folder for a Chrome trace.
         nki_version: NKI version in force; names that it lacks are rejected.
+        variants: further schedules of the trace, each answered by a compact profile.
     """
 
     token: str
@@ -89,6 +91,7 @@ class KernelTask:
     profile: bool = True
     timeline: str | None = None
     nki_version: str | None = None
+    variants: tuple[Variant, ...] = ()
 
 
 @frozen(slots=True)
@@ -135,6 +138,7 @@ def kernel_task(data: Mapping[str, Any]) -> KernelTask:
     values["access"] = _access(values["access"])
     values["grid"] = tuple(values["grid"])
     values["runs"] = tuple(Run(r["seed"], r["arguments"]) for r in values["runs"])
+    values["variants"] = tuple(variant_from_dict(v) for v in values["variants"])
     return KernelTask(**values)
 
 

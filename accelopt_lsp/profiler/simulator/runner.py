@@ -11,6 +11,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
+import attrs
 import numpy as np
 
 from accelopt_lsp.nki.arguments import NameSpec, SpecError, TensorSpec, TupleSpec, parse_spec
@@ -38,6 +39,14 @@ from accelopt_lsp.profiler.simulator.replay import Recording, replay
 from accelopt_lsp.profiler.simulator.session import Session
 from accelopt_lsp.profiler.simulator.signature import kernel_parameters
 from accelopt_lsp.profiler.simulator.source import PACKAGE, Sources
+from accelopt_lsp.profiler.simulator.timeline.policy import POLICIES
+from accelopt_lsp.profiler.simulator.timeline.schedule import simulate_with
+from accelopt_lsp.profiler.simulator.variants import (
+    VariantError,
+    variant_profile,
+    varied_policy,
+    varied_target,
+)
 
 
 class KernelRunner:
@@ -81,6 +90,7 @@ class KernelRunner:
                 self._send_profile(first)
         if task.profile and not any(r.seed is not None for r in task.runs):
             self._send_profile(first)
+        self._send_variants(first)
 
     def _first(self, kernel: Kernel, module: ModuleType) -> Outcome:
         """The traced run: of shapes only where that is enough, else with the first inputs."""
@@ -236,6 +246,27 @@ class KernelRunner:
             place = Path(self.task.access.scratch) / self.task.timeline
             timeline.write_chrome_trace(schedule, trace, place)
         self.channel.send("profile", profile=profile_to_dict(profile))
+
+    def _send_variants(self, outcome: Outcome) -> None:
+        """Schedule the trace once for each variant of the task.
+
+        Raises:
+            ArgumentFault: an override is none that the simulator accepts.
+        """
+        session = outcome.session
+        trace = session.trace
+        policy = POLICIES[trace.dialect]
+        try:
+            machines = [
+                (varied_target(session.target, variant), varied_policy(policy, variant))
+                for variant in self.task.variants
+            ]
+        except VariantError as error:
+            raise ArgumentFault(str(error)) from None
+        for number, (target, rules) in enumerate(machines):
+            schedule = simulate_with(trace, target, rules)
+            answer = attrs.asdict(variant_profile(schedule))
+            self.channel.send("variant", number=number, profile=answer)
 
 
 def _from_file(path: Path) -> TensorInput:
