@@ -44,7 +44,7 @@ class Variant:
         policy: fields of the dialect's policy by name.
     """
 
-    constants: Mapping[str, float] = field(factory=dict)
+    constants: Mapping[str, Any] = field(factory=dict)
     policy: Mapping[str, Any] = field(factory=dict)
 
 
