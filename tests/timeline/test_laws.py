@@ -10,7 +10,7 @@ from attrs import evolve
 from accelopt_lsp.nki.dialects import Dialect
 from accelopt_lsp.nki.dtypes import BFLOAT16, FLOAT32
 from accelopt_lsp.profiler.simulator.timeline import Schedule, simulate
-from accelopt_lsp.profiler.simulator.timeline.attribution import critical_ns
+from accelopt_lsp.profiler.simulator.timeline.critical import critical_path
 from accelopt_lsp.profiler.simulator.timeline.stream import COMPUTE_QUEUES
 from accelopt_lsp.profiler.simulator.trace import Storage, Trace
 from tests.timeline.builder import TRN1, TRN2, Builder, rmsnorm, silu, tiled_matmul
@@ -111,7 +111,7 @@ def test_a_place_is_not_reused_while_it_is_read(scheduled):
 def test_the_critical_path_adds_up_to_the_latency(scheduled):
     _, schedule = scheduled
     launch = schedule.target["launch_ns"]
-    total = sum(critical_ns(schedule).values())
+    total = sum(critical_path(schedule).by_code.values())
     assert total == pytest.approx(schedule.latency_ns - launch, rel=1e-9)
 
 

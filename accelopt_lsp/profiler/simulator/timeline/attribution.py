@@ -1,39 +1,30 @@
-"""Where the time goes: by source line, and along the critical path."""
+"""Where the time goes: by resource, by source line, and what every engine waited for."""
 
 from __future__ import annotations
 
 from collections import Counter
 
-from accelopt_lsp.nki.profile import Bound, LineProfile
+from attrs import define
+
+from accelopt_lsp.nki.dtypes import BFLOAT16, FLOAT32
+from accelopt_lsp.nki.peak import matmul_peak
+from accelopt_lsp.nki.profile import Bound, EngineUse, IdleGap, LineProfile, Wait
+from accelopt_lsp.nki.targets import Target
+from accelopt_lsp.nki.work import matmul_passes
+from accelopt_lsp.profiler.simulator.timeline.critical import Path, Waits
 from accelopt_lsp.profiler.simulator.timeline.schedule import Schedule
+from accelopt_lsp.profiler.simulator.timeline.stream import (
+    COMPUTE_QUEUES,
+    QUEUE_NAMES,
+    Op,
+    Queue,
+)
 
 
-def critical_ns(schedule: Schedule) -> dict[int, float]:
-    """Time on the critical path by op code.
-
-    Walks back from the last event along what each instruction waited for last. The time
-    between two starts belongs to the earlier instruction.
-    """
-    times, codes = schedule.times, schedule.stream.codes
-    shares: dict[int, float] = {}
-    if not codes:
-        return shares
-    index = max(range(len(codes)), key=times.visible.__getitem__)
-    moment = times.finish
-    steps = 0
-    while index >= 0 and steps <= len(codes):
-        shares[codes[index]] = shares.get(codes[index], 0.0) + moment - times.since[index]
-        moment = times.since[index]
-        index = times.cause[index]
-        steps += 1
-    return shares
-
-
-def line_profiles(schedule: Schedule) -> tuple[LineProfile, ...]:
+def line_profiles(schedule: Schedule, path: Path) -> tuple[LineProfile, ...]:
     """Cost by source line and engine, most expensive on the critical path first."""
     stream = schedule.stream
     counts = Counter(stream.codes)
-    critical = critical_ns(schedule)
     rows: dict[tuple[int, str], list[float]] = {}
     for code, count in counts.items():
         op = stream.ops[code]
@@ -43,7 +34,7 @@ def line_profiles(schedule: Schedule) -> tuple[LineProfile, ...]:
         row[1] += count * op.busy_ns * share
         if op.work.dma is not None:
             row[2] += count * (op.work.dma.hbm_read_bytes + op.work.dma.hbm_write_bytes)
-        row[3] += critical.get(code, 0.0)
+        row[3] += path.by_code.get(code, 0.0)
     lines = [
         LineProfile(
             line=line,
@@ -57,6 +48,145 @@ def line_profiles(schedule: Schedule) -> tuple[LineProfile, ...]:
     ]
     lines.sort(key=lambda l: (-l.critical_ms, -l.busy_ms, l.line, l.engine))
     return tuple(lines)
+
+
+def bounded_shares(path: Path) -> dict[str, float]:
+    """Share of the latency by resource; the shares add up to 1."""
+    total = sum(path.by_resource.values())
+    if total <= 0:
+        return {}
+    return {resource.value: max(0.0, ns) / total for resource, ns in path.by_resource.items()}
+
+
+def idle_gaps(schedule: Schedule, waits: Waits) -> tuple[IdleGap, ...]:
+    """Idle time of every engine that the kernel uses by cause, largest first."""
+    gaps: dict[tuple[str, Wait, str | None, int | None], list[float]] = {}
+    for queue in range(COMPUTE_QUEUES):
+        _add_gaps(gaps, QUEUE_NAMES[queue], waits.lines_up[queue], schedule, waits)
+    transfers = [index for line_up in waits.lines_up[COMPUTE_QUEUES:] for index in line_up]
+    transfers.sort(key=schedule.times.start.__getitem__)
+    _add_gaps(gaps, "dma", transfers, schedule, waits)
+    found = [
+        IdleGap(engine, wait, on, line, sum(parts) * 1e-6, len(parts), max(parts) * 1e-6)
+        for (engine, wait, on, line), parts in gaps.items()
+    ]
+    found.sort(key=lambda g: (-g.total_ms, g.engine, g.wait, g.line or 0))
+    return tuple(found)
+
+
+def _add_gaps(
+    gaps: dict[tuple[str, Wait, str | None, int | None], list[float]],
+    engine: str,
+    indices: list[int],
+    schedule: Schedule,
+    waits: Waits,
+) -> None:
+    """Add the gaps between instructions of one engine, in order of their start."""
+    if not indices:
+        return
+    times, stream = schedule.times, schedule.stream
+    busy_until = 0.0
+    on: str | None
+    line: int | None
+    for index in indices:
+        begin = times.start[index]
+        if begin - busy_until > _SHORTEST_NS:
+            cause = times.cause[index]
+            if cause < 0:
+                first = busy_until == 0.0
+                wait, on, line = (Wait.LAUNCH if first else Wait.ORDER), None, None
+            else:
+                op = stream.ops[stream.codes[cause]]
+                wait, on, line = waits.kind(cause, index), op.engine_name, op.line
+            gaps.setdefault((engine, wait, on, line), []).append(begin - busy_until)
+        busy_until = max(busy_until, times.end[index])
+    if times.finish - busy_until > _SHORTEST_NS:
+        gaps[engine, Wait.END, None, None] = [times.finish - busy_until]
+
+
+_SHORTEST_NS = 1e-3
+"""Shorter gaps are rounding."""
+
+
+def engine_uses(schedule: Schedule) -> tuple[EngineUse, ...]:
+    """Achieved against attainable rate of every engine that the kernel uses."""
+    target, latency = schedule.target, schedule.latency_ns
+    totals: dict[str, _Total] = {}
+    for code, count in Counter(schedule.stream.codes).items():
+        op = schedule.stream.ops[code]
+        total = totals.setdefault(op.engine_name, _Total())
+        share = op.engines / target["dma_engines"] if op.engines else 1.0
+        total.count += count
+        total.busy_ns += count * op.busy_ns * share
+        amount, rate = _amount(op, target)
+        total.amount += count * amount
+        if rate is None or total.best_ns is None:
+            total.best_ns = None
+        else:
+            total.best_ns += count * amount / rate
+        if op.work.dma is not None:
+            total.pieces += count * op.work.dma.descriptors
+    uses = []
+    for engine, total in totals.items():
+        if total.busy_ns <= 0 or latency <= 0:
+            continue
+        # Attainable: what the same mix of data types reaches if each runs at its peak.
+        factor = _per_unit(engine, target)
+        best = total.amount / total.best_ns if total.best_ns else None
+        uses.append(
+            EngineUse(
+                engine=engine,
+                unit=_UNITS.get(engine, "elements/cycle"),
+                busy=total.busy_ns / latency,
+                achieved=total.amount / total.busy_ns * factor,
+                attainable=None if best is None else best * factor,
+                instructions=total.count,
+                mean_bytes=total.amount / total.pieces if total.pieces else None,
+            )
+        )
+    uses.sort(key=lambda use: (-use.busy, use.engine))
+    return tuple(uses)
+
+
+@define(slots=True)
+class _Total:
+    """What one engine does: ``amount`` in FLOPs, elements or bytes; ``best_ns`` at peak."""
+
+    count: int = 0
+    busy_ns: float = 0.0
+    amount: float = 0.0
+    best_ns: float | None = 0.0
+    pieces: int = 0
+
+
+_UNITS = {"tensor": "FLOP/s", "dma": "B/s"}
+
+
+def _per_unit(engine: str, target: Target) -> float:
+    """Factor from an amount per ns to the engine's unit."""
+    if engine in _UNITS:
+        return 1e9
+    return 1.0 / target[f"{engine}_clock"]
+
+
+def _amount(op: Op, target: Target) -> tuple[float, float | None]:
+    """Work of one instruction, and the highest rate at which it could be done, per ns.
+
+    Vector, Scalar and GpSimd: one element a partition and cycle; Vector of NeuronCore-v3 and
+    later four with 16-bit operands (trainium2_arch). Tensor: the peak of its data type.
+    """
+    work = op.work
+    if work.dma is not None:
+        rate = target["dma_engines"] * target["dma_engine_rate"]
+        return max(work.dma.read_bytes, work.dma.write_bytes), rate
+    if op.queue is Queue.TENSOR:
+        dtype = FLOAT32 if work.passes == matmul_passes(4) else BFLOAT16
+        return work.flops, matmul_peak(target, dtype) * 1e-9
+    clock = target[f"{op.engine_name}_clock"]
+    lanes = target["partitions"]
+    if op.queue is Queue.VECTOR and target.generation >= 3 and work.all_16bit:
+        lanes *= 4
+    return work.partitions * work.elements, lanes * clock
 
 
 LATENCY_BOUND_SHARE = 0.5

@@ -7,11 +7,18 @@ from collections import Counter
 from accelopt_lsp.nki.dtypes import DType
 from accelopt_lsp.nki.issued import count_issued
 from accelopt_lsp.nki.peak import Yardstick, percent_of_peak
-from accelopt_lsp.nki.profile import Profile, Provenance
+from accelopt_lsp.nki.profile import Profile, Provenance, WhatIf
 from accelopt_lsp.nki.targets import Target
-from accelopt_lsp.profiler.simulator.timeline.attribution import bound_of, line_profiles
+from accelopt_lsp.profiler.simulator.timeline.attribution import (
+    bound_of,
+    bounded_shares,
+    engine_uses,
+    idle_gaps,
+    line_profiles,
+)
 from accelopt_lsp.profiler.simulator.timeline.counters import counters
-from accelopt_lsp.profiler.simulator.timeline.schedule import Schedule
+from accelopt_lsp.profiler.simulator.timeline.critical import Waits, critical_path
+from accelopt_lsp.profiler.simulator.timeline.schedule import Schedule, uncollected
 from accelopt_lsp.profiler.simulator.timeline.uncertainty import interval
 from accelopt_lsp.profiler.simulator.timeline.yardstick import COMPULSORY, compulsory
 from accelopt_lsp.profiler.simulator.trace import Trace
@@ -28,6 +35,7 @@ def profile_from(
     correct: bool | None = None,
     max_relative_error: float | None = None,
     reference: str | None = None,
+    what_ifs: tuple[WhatIf, ...] | None = None,
     notes: tuple[str, ...] = (),
 ) -> Profile:
     """The profile of one simulated run.
@@ -41,6 +49,7 @@ def profile_from(
         yardstick: what percent of peak is taken against, its data type and the name of the
             basis; by default the compulsory work of the trace.
         correct, max_relative_error, reference: outcome of the verification.
+        what_ifs: latencies with one thing changed, if they were asked for.
         notes: further remarks.
     """
     unknown = tuple(sorted(schedule.unknown))
@@ -52,6 +61,12 @@ def profile_from(
     if latency_ms:
         percent = percent_of_peak(latency_ms, needed, target, dtype)
     counts = Counter(code for code, _ in trace.records)
+    known = latency_ms is not None
+    with uncollected():
+        waits = Waits(schedule)
+        path = critical_path(schedule, waits)
+        idle = idle_gaps(schedule, waits) if known else None
+        lines = line_profiles(schedule, path)
     return Profile(
         kernel=kernel,
         target=target.name,
@@ -73,6 +88,10 @@ def profile_from(
         ),
         counters=counters(schedule, latency_ns),
         engine_busy_ms={name: ns * 1e-6 for name, ns in schedule.engine_busy_ns.items()},
-        lines=line_profiles(schedule),
+        lines=lines,
+        bounded_shares=bounded_shares(path) if known else None,
+        idle=idle,
+        engines=engine_uses(schedule) if known else None,
+        what_ifs=what_ifs,
         notes=(*schedule.notes, *notes),
     )

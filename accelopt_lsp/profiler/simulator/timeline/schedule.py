@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from attrs import define, field
 
@@ -77,11 +79,17 @@ def simulate(trace: Trace, target: Target) -> Schedule:
 
 def simulate_with(trace: Trace, target: Target, policy: Policy) -> Schedule:
     """As :func:`simulate`, under a given policy."""
+    with uncollected():
+        return _simulate(trace, target, policy)
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """No search for cycles of garbage: passes make millions of small objects and no cycles."""
     collecting = gc.isenabled()
-    # The passes make millions of small objects and no cycles.
     gc.disable()
     try:
-        return _simulate(trace, target, policy)
+        yield
     finally:
         if collecting:
             gc.enable()
