@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import accelopt_lsp
+from accelopt_lsp.cli_bench import bench
 from accelopt_lsp.cli_memory import memory, runs
 from accelopt_lsp.cli_options import (
     FINDINGS,
@@ -432,6 +433,7 @@ def doctor(as_json: bool) -> None:
         raise SystemExit(USAGE)
 
 
+cli.add_command(bench)
 cli.add_command(memory)
 cli.add_command(runs)
 

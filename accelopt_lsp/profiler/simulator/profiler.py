@@ -30,7 +30,7 @@ class SimulatorProfiler:
     name = "simulator"
 
     def __init__(self, lanes: int | None = None) -> None:
-        self._lanes = max(1, _cores() if lanes is None else lanes)
+        self._lanes = max(1, usable_cores() if lanes is None else lanes)
 
     async def profile(self, job: Job, progress: Progress | None = None) -> Outcome:
         """Run a job. Never raises on account of the kernel; cancelling kills its processes."""
@@ -91,7 +91,8 @@ class SimulatorProfiler:
             await asyncio.gather(first, *others, return_exceptions=True)
 
 
-def _cores() -> int:
+def usable_cores() -> int:
+    """How many cores this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
