@@ -51,6 +51,7 @@ class Job:
         read_paths: further folders the kernel may read.
         limits: what the child may use.
         timeline: file to write a Chrome/Perfetto trace to.
+        what_ifs: also schedule with one thing changed at a time.
     """
 
     path: Path
@@ -66,6 +67,7 @@ class Job:
     limits: Limits = Limits()
     timeline: Path | None = None
     nki_version: str | None = None
+    what_ifs: bool = False
 
 
 class FailureKind(StrEnum):

@@ -155,7 +155,7 @@ def main() -> int:
     finish: Callable[[int], int] = os._exit
     _dump_when_stuck(task.access.scratch, task.access.seconds + 4)
     _silence()
-    sandbox.apply(task.access, (write_fd,))
+    sandbox.apply(task.access, (write_fd,), reads=channel.reads)
     work = runner.KernelRunner(task, channel)
     status = 0
     try:
@@ -198,7 +198,7 @@ def _judge(message: dict[str, Any], channel: Any) -> int:
     if task.cache:
         os.makedirs(task.cache, exist_ok=True)
     _silence()
-    sandbox.apply(access, writable=(task.cache,) if task.cache else ())
+    sandbox.apply(access, writable=(task.cache,) if task.cache else (), reads=channel.reads)
     try:
         judge.Judge(task, channel).run()
         return 0

@@ -79,6 +79,12 @@ class JobRun:
         self.variants = variants
         self.variants_found: list[VariantProfile] = []
 
+    @property
+    def reads(self) -> set[str]:
+        """Files that the job's processes read; what they found depends on them."""
+        found: set[str] = set()
+        return found.union(*(child.reads for child in self.children))
+
     async def close(self) -> None:
         await asyncio.gather(*(c.kill() for c in self.children), return_exceptions=True)
         await asyncio.to_thread(shutil.rmtree, self.scratch, True)
@@ -184,6 +190,7 @@ class JobRun:
             specs={n: str(s) for n, s in job.arguments.values.items()},
             runs=runs,
             profile=self.profiled,
+            what_ifs=job.what_ifs,
             variants=self.variants,
             timeline=None if job.timeline is None else "timeline.json",
         )

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from attrs import define
+from attrs import define, field
 
 from accelopt_lsp.profiler.simulator.protocol import MAX_LINE, Role, to_json
 
@@ -49,6 +49,8 @@ class Child:
     process: asyncio.subprocess.Process
     token: str
     line: int | None = None
+    reads: set[str] = field(factory=set)
+    """Files that it read, as far as it said."""
 
     @classmethod
     async def start(cls, role: Role, scratch: Path) -> Child:
@@ -90,6 +92,9 @@ class Child:
                 continue
             if not isinstance(message, dict) or message.get("token") != self.token:
                 continue
+            reads = message.pop("reads", None)
+            if isinstance(reads, list):
+                self.reads.update(str(path) for path in reads)
             if message.get("event") == "at" and isinstance(message.get("line"), int):
                 self.line = message["line"]
                 continue

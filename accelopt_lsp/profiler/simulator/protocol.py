@@ -76,6 +76,7 @@ class KernelTask:
         profile: schedule the trace and send a profile.
         timeline: file in the scratch folder for a Chrome trace.
         nki_version: NKI version in force; names that it lacks are rejected.
+        what_ifs: schedule the trace with one thing changed at a time, too.
         variants: further schedules of the trace, each answered by a compact profile.
     """
 
@@ -91,6 +92,7 @@ class KernelTask:
     profile: bool = True
     timeline: str | None = None
     nki_version: str | None = None
+    what_ifs: bool = False
     variants: tuple[Variant, ...] = ()
 
 
@@ -185,15 +187,26 @@ def failure_from_dict(data: Mapping[str, Any]) -> Failure:
 
 
 class Channel:
-    """The child's end: private descriptors, out of reach of prints."""
+    """The child's end: private descriptors, out of reach of prints.
+
+    Attributes:
+        reads: files read since the last answer, which the next one names: a result depends on them.
+    """
 
     def __init__(self, read_fd: int, write_fd: int, token: str = "") -> None:
         self.read_fd = read_fd
         self.write_fd = write_fd
         self.token = token
+        self.reads: list[str] = []
         self._buffer = b""
 
     def send(self, event: str, **values: Any) -> None:
+        if self.reads:
+            reads = set()
+            # Another thread may add to them meanwhile.
+            while self.reads:
+                reads.add(self.reads.pop())
+            values["reads"] = sorted(reads)
         data = to_json({"token": self.token, "event": event, **values})
         view = memoryview(data)
         while view:

@@ -230,16 +230,23 @@ class KernelRunner:
         )
         outcome.outputs.clear()
 
+    def _tried(self, message: str, share: float) -> None:
+        self.channel.send("progress", message=message)
+
     def _send_profile(self, outcome: Outcome) -> None:
         trace = outcome.session.trace
         self.channel.send("progress", message=f"scheduling {len(trace)} instructions")
         target = outcome.session.target
         schedule = timeline.simulate(trace, target)
+        what_ifs = None
+        if self.task.what_ifs and not schedule.unknown:
+            what_ifs = timeline.what_ifs(schedule, self._tried)
         profile = timeline.profile_from(
             schedule,
             trace,
             kernel=self.task.function,
             target=target,
+            what_ifs=what_ifs,
             notes=tuple(outcome.session.notes),
         )
         if self.task.timeline is not None:

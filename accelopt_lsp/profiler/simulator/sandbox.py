@@ -80,6 +80,7 @@ def apply(
     *,
     limits: bool = True,
     writable: tuple[str, ...] = (),
+    reads: list[str] | None = None,
 ) -> None:
     """Raise the fence for the rest of this process's life.
 
@@ -88,6 +89,8 @@ def apply(
         protected: descriptors that kernel code must not open by number.
         limits: also set resource limits.
         writable: folders that may be written besides the scratch folder.
+        reads: takes the files that are opened from now on, those that may be written and Python's
+            own left out.
     """
     writes = tuple(os.path.realpath(p) for p in (access.scratch, *writable))
     os.chdir(access.scratch)
@@ -99,7 +102,7 @@ def apply(
 
         confinement.confine(readable, writes)
     _disarm_exits()
-    guard = _Guard(readable, writes, frozenset(protected))
+    guard = _Guard(readable, writes, frozenset(protected), reads)
     sys.addaudithook(guard.hook())
 
 
@@ -152,8 +155,19 @@ class _Guard:
     """The audit hook's rules."""
 
     def __init__(
-        self, readable: tuple[str, ...], writable: tuple[str, ...], protected: frozenset[int]
+        self,
+        readable: tuple[str, ...],
+        writable: tuple[str, ...],
+        protected: frozenset[int],
+        reads: list[str] | None = None,
     ) -> None:
+        self.reads = reads
+        self.known = tuple(
+            os.path.realpath(p) for p in (PACKAGE_FOLDER, sysconfig.get_path("stdlib"))
+        )
+        self.installed = tuple(
+            os.path.realpath(sysconfig.get_path(name)) for name in ("purelib", "platlib")
+        )
         self.readable = readable
         self.writable = writable
         self.protected = protected
@@ -244,7 +258,17 @@ class _Guard:
         if writes:
             self.check_write(path)
         else:
-            self.check_read(path)
+            self.note_read(self.check_read(path))
+
+    def note_read(self, real: str) -> None:
+        """Remember a file that the result depends on."""
+        if self.reads is None or real.startswith("/dev/"):
+            return
+        if any(_within(real, folder) for folder in self.writable):
+            return
+        own = any(_within(real, folder) for folder in self.known)
+        if not own or any(_within(real, folder) for folder in self.installed):
+            self.reads.append(real)
 
     def check_write(self, path: Any) -> None:
         real = os.path.realpath(os.fsdecode(path))
@@ -252,12 +276,12 @@ class _Guard:
             return
         raise SandboxViolation(f"kernel code may write to its scratch folder only, not to {real}")
 
-    def check_read(self, path: Any) -> None:
+    def check_read(self, path: Any) -> str:
         real = os.path.realpath(os.fsdecode(path))
         if real in ("/dev/null", "/dev/urandom", "/dev/random"):
-            return
+            return real
         if any(_within(real, folder) for folder in self.readable):
-            return
+            return real
         raise SandboxViolation(
             f"kernel code may not read {real}; add its folder with --read if it needs it"
         )

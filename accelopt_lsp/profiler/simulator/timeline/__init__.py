@@ -3,13 +3,14 @@
 Passes, each in a module of its own: merging repeated work (:mod:`merging`), evicting what does
 not fit (:mod:`spills`), placing tiles (:mod:`slots`), finding dependencies
 (:mod:`dependencies`), running the engines (:mod:`scheduler`). Reports: :mod:`counters`,
-:mod:`attribution`, :mod:`uncertainty`, :mod:`report`.
+:mod:`critical`, :mod:`attribution`, :mod:`whatif`, :mod:`uncertainty`, :mod:`report`.
 """
 
 from __future__ import annotations
 
 from accelopt_lsp.profiler.simulator.timeline.report import profile_from
 from accelopt_lsp.profiler.simulator.timeline.schedule import Schedule, simulate
+from accelopt_lsp.profiler.simulator.timeline.whatif import what_ifs
 from accelopt_lsp.profiler.timeline_export import write_chrome_trace
 
-__all__ = ["Schedule", "profile_from", "simulate", "write_chrome_trace"]
+__all__ = ["Schedule", "profile_from", "simulate", "what_ifs", "write_chrome_trace"]

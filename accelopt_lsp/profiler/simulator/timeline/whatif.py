@@ -116,10 +116,7 @@ def what_if(schedule: Schedule, change: Change) -> WhatIf:
     """Latency of a schedule with one thing changed."""
     target = schedule.target
     if change.constants:
-        constants = dict(target.constants)
-        for name, value in change.constants.items():
-            constants[name] = evolve(constants[name], value=value)
-        target = evolve(target, constants=constants)
+        target = target.with_constants(change.constants)
     stream = schedule.stream
     if change.line is not None:
         stream = _hoisted(stream, change.line, target)
