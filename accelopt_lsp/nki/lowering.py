@@ -25,6 +25,7 @@ from accelopt_lsp.nki.work import (
     dma_compute_work,
     dma_work,
     elementwise_work,
+    has_fast_form,
     matmul_work,
     packed_matmul_work,
     transpose_work,
@@ -317,6 +318,8 @@ def _work(
     if op == "local_gather":
         indices, size = attrs["num_valid_indices"], types["dst"].dtype.nbytes
         return evolve(work, elements=types["dst"].free, element_bytes=size, parameter=indices)
+    if has_fast_form(op, attrs, types["dst"], tiles):
+        return evolve(work, parameter=1)
     return work
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from math import ceil
+from typing import Any
 
 from attrs import evolve, frozen
 
+from accelopt_lsp.nki.dtypes import BFLOAT16
 from accelopt_lsp.nki.operands import Buffer, Engine, OperandType
 
 
@@ -66,7 +69,7 @@ class Work:
         reduces: a reduction is read out of the engine's accumulators at the end.
         dma: the transfer, for DMA instructions.
         dynamic: an operand's address is known at run time only.
-        element_bytes: size of one element that streams.
+        element_bytes: size of one element that streams: the largest of all tile operands.
         parameter: a number besides sizes that the time depends on, as each formula says.
     """
 
@@ -86,6 +89,11 @@ class Work:
     dynamic: bool = False
     element_bytes: int = 0
     parameter: int = 0
+
+    @property
+    def stationary_columns(self) -> int:
+        """Columns that the Tensor Engine loads before it multiplies (both rows of a pair)."""
+        return self.flops // max(1, 2 * self.partitions * self.elements)
 
 
 def matmul_passes(dtype_bytes: int) -> int:
@@ -167,7 +175,39 @@ def elementwise_work(
         contiguous=all(_innermost_contiguous(t) for t in operands),
         reduces=reduces,
         dynamic=any(t.dynamic is not None and t.dynamic.kind.run_time for t in operands),
+        element_bytes=max(t.dtype.nbytes for t in operands),
     )
+
+
+FAST_OPERATORS = frozenset({"add", "subtract", "multiply"})
+"""``tensor_tensor`` on bfloat16 takes one cycle an element with these (SDK 2.26)."""
+
+
+def has_fast_form(
+    op: str, attrs: Mapping[str, Any], dst: OperandType, tiles: tuple[OperandType, ...]
+) -> bool:
+    """Whether an instruction takes the half of its usual cycles on NeuronCore-v2.
+
+    Some operators do on 16-bit floats, as the cost tables of ``nki.isa`` (SDK 2.26) list them:
+    sums, differences and products of two bfloat16 tiles; ``(a - s) * b`` over an even number of
+    bfloat16 elements; sums and maxima of bfloat16; zeros in bfloat16 or float16.
+    """
+    operands = (*tiles, dst)
+    if op == "memset":
+        return dst.dtype.is_16bit_float and attrs.get("value") == 0
+    if not all(t.dtype is BFLOAT16 for t in operands):
+        return False
+    if op == "tensor_tensor":
+        return attrs.get("op") in FAST_OPERATORS and all(map(_innermost_contiguous, operands))
+    if op == "scalar_tensor_tensor":
+        return (
+            attrs.get("op0") == "subtract"
+            and attrs.get("op1") == "multiply"
+            and tiles[0].free % 2 == 0
+        )
+    if op == "tensor_reduce":
+        return attrs.get("op") in ("add", "maximum")
+    return False
 
 
 def _innermost_contiguous(tile: OperandType) -> bool:

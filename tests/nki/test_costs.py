@@ -6,7 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accelopt_lsp.nki.costs import dma_ns, instruction_cost, tensor_engine_ns
+from accelopt_lsp.nki.costs import (
+    dma_ns,
+    instruction_cost,
+    stationary_load_ns,
+    tensor_engine_ns,
+)
 from accelopt_lsp.nki.operands import Engine
 from accelopt_lsp.nki.targets import get_target
 from accelopt_lsp.nki.work import Work
@@ -59,6 +64,21 @@ class TestTensorEngine:
         short = busy(LEGACY, "nisa.nc_matmul", "bf16[1,128]", "bf16[1,512]")
         assert short == busy(LEGACY, "nisa.nc_matmul", "bf16[128,128]", "bf16[128,512]")
 
+    @pytest.mark.parametrize(
+        ("dtype", "target", "passes"),
+        [("f32", "trn1", 4), ("f32", "trn2", 2), ("f32", "trn3", 2), ("bf16", "trn2", 1)],
+    )
+    def test_fp32_transposes_take_half_the_passes_from_trainium_2_on(self, dtype, target, passes):
+        args = (f"{dtype}[128,128]@psum", f"{dtype}[128,128]")
+        ns = busy(CURRENT, "nisa.nc_transpose", *args, target=target)
+        assert ns == pytest.approx(128 * passes / 2.4)
+
+    @pytest.mark.parametrize(("dtype", "cycles"), [("bf16", 32), ("f32", 128)])
+    def test_a_stationary_operand_loads_four_times_as_fast_as_it_multiplies(self, dtype, cycles):
+        args = (f"{dtype}[128,128]", f"{dtype}[128,512]")
+        work = call(LEGACY, "nisa.nc_matmul", *args).issues[0].work
+        assert stationary_load_ns(work, TRN1) == pytest.approx(cycles / 2.4)
+
     def test_published_transpose_matmul_floor(self):
         """10,944 fp32 products bound the best published transpose_matmul, 9.356 ms."""
         work = Work(partitions=128, elements=512, columns=512, passes=4)
@@ -108,20 +128,6 @@ class TestVectorEngine:
     def test_a_reduction_costs_its_input(self):
         assert busy(LEGACY, "nl.sum", TILE, 1) == pytest.approx(512 / 1.12 + ISSUE)
 
-    @pytest.mark.parametrize(
-        ("dst", "src", "strides", "speedup"),
-        [
-            ("bf16[128,512]", "bf16[128,512]", None, 4),
-            ("bf16[128,512]", "bf16[128,512]", (0, 2), 2),
-            ("bf16[128,512]", "bf16[128,512]@psum", None, 2),
-            ("f32[128,512]", "bf16[128,512]", None, 1),
-        ],
-    )
-    def test_performance_modes_of_trainium_2(self, dst, src, strides, speedup):
-        """16-bit tiles run 4x in SBUF when contiguous, 2x otherwise or with one in PSUM."""
-        ns = busy(CURRENT, "nisa.tensor_copy", t(dst), t(src, strides), target="trn2")
-        assert ns == pytest.approx(512 / speedup / 0.96 + TRN2["vector_issue_ns"])
-
     def test_trainium_1_has_no_performance_modes(self):
         ns = busy(CURRENT, "nisa.tensor_copy", "bf16[128,512]", "bf16[128,512]")
         assert ns == pytest.approx(512 / 1.12 + ISSUE)
@@ -138,6 +144,85 @@ class TestScalarEngine:
         cost = instruction_cost("activation", Engine.SCALAR, issue.work, TRN1)
         assert cost is not None
         assert cost.busy_ns == pytest.approx((512 + 64) / 1.4 + FROM_SBUF)
+
+
+SBUF16, PSUM16, HALF = "bf16[128,512]", "bf16[128,512]@psum", "f16[128,512]"
+STRIDED = t(SBUF16, (0, 2))
+VECTOR_CYCLES = [
+    # API, arguments after the destination, destination, cycles on trn1, trn2 and trn3.
+    # Copies and computations with numbers have performance modes from NeuronCore-v3 on.
+    ("tensor_copy", [TILE], TILE, 512, 256, 256),
+    ("tensor_copy", [PSUM], TILE, 512, 512, 512),
+    ("tensor_copy", [SBUF16], SBUF16, 512, 128, 128),
+    ("tensor_copy", [STRIDED], SBUF16, 512, 256, 256),
+    ("tensor_copy", [PSUM16], SBUF16, 512, 256, 256),
+    ("tensor_copy", [SBUF16], TILE, 512, 256, 256),
+    ("tensor_scalar", [HALF, "multiply", 2.0], SBUF16, 512, 128, 128),
+    ("tensor_scalar", [SBUF16, "multiply", 2.0, False, "add", 1.0], SBUF16, 512, 128, 128),
+    ("tensor_copy", ["bf16[128,8]"], "bf16[128,8]", 64, 64, 64),
+    # Two inputs: the fast form of NeuronCore-v2, twice the rate of it later.
+    ("tensor_tensor", [TILE, TILE, "add"], TILE, 1024, 1024, 1024),
+    ("tensor_tensor", [TILE, PSUM, "add"], TILE, 512, 512, 512),
+    ("tensor_tensor", [SBUF16, SBUF16, "add"], SBUF16, 512, 256, 256),
+    ("tensor_tensor", [SBUF16, SBUF16, "maximum"], SBUF16, 1024, 512, 512),
+    ("tensor_tensor", [HALF, HALF, "add"], HALF, 1024, 512, 512),
+    ("tensor_tensor", [SBUF16, SBUF16, "add"], TILE, 1024, 1024, 1024),
+    ("tensor_tensor", [STRIDED, SBUF16, "add"], SBUF16, 1024, 512, 512),
+    ("scalar_tensor_tensor", [SBUF16, "subtract", 1.0, "multiply", SBUF16], SBUF16, 512, 256, 256),
+    ("scalar_tensor_tensor", [SBUF16, "add", 1.0, "multiply", SBUF16], SBUF16, 1024, 512, 512),
+    ("scalar_tensor_tensor", [TILE, "subtract", 1.0, "multiply", TILE], TILE, 1024, 1024, 1024),
+    ("tensor_tensor_scan", [SBUF16, SBUF16, 0.0, "multiply", "add"], SBUF16, 1024, 1024, 1024),
+    # Reductions and constants.
+    ("tensor_reduce", ["add", SBUF16, 1], "bf16[128,1]", 256, 256, 256),
+    ("tensor_reduce", ["maximum", SBUF16, 1], "bf16[128,1]", 256, 256, 256),
+    ("tensor_reduce", ["multiply", SBUF16, 1], "bf16[128,1]", 512, 512, 512),
+    ("tensor_reduce", ["add", SBUF16, 1], "f32[128,1]", 512, 512, 512),
+    ("memset", [0.0], SBUF16, 256, 256, 256),
+    ("memset", [1.0], SBUF16, 512, 512, 512),
+    ("memset", [0.0], TILE, 512, 512, 512),
+    ("nc_transpose", ["f32[32,32]", "vector"], "f32[32,32]", 64, 64, 64),
+    ("select_reduce", ["u8[128,512]", TILE, TILE], TILE, 1024, 1024, 1024),
+    ("dropout", [TILE, 0.5], TILE, 512, 512, 512),
+]
+
+
+@pytest.mark.parametrize(("name", "args", "dst", "trn1", "trn2", "trn3"), VECTOR_CYCLES)
+def test_cycles_of_the_vector_engine(name, args, dst, trn1, trn2, trn3):
+    """The documented tables of nki.isa (SDK 2.26) and the later performance modes."""
+    for target, cycles in (("trn1", trn1), ("trn2", trn2), ("trn3", trn3)):
+        issue = call(CURRENT, f"nisa.{name}", dst, *args, target=target).issues[-1]
+        assert issue.engine is Engine.VECTOR
+        cost = instruction_cost(issue.op, issue.engine, issue.work, get_target(target))
+        constants = get_target(target)
+        rest = constants["vector_issue_ns"]
+        if issue.work.sbuf_inputs > 1:
+            rest += constants["vector_two_input_ns"]
+        assert (cost.busy_ns - rest) * constants["vector_clock"] == pytest.approx(cycles)
+
+
+class TestTrainium3:
+    """What only NeuronCore-v4 has."""
+
+    def cycles(self, name, *args, **kwargs):
+        ns = busy(CURRENT, name, *args, target="trn3", **kwargs)
+        issue = call(CURRENT, name, *args, target="trn3", **kwargs).issues[-1]
+        constants = get_target("trn3")
+        return (ns - constants[f"{issue.engine}_issue_ns"]) * constants[f"{issue.engine}_clock"]
+
+    def test_an_exponential_at_four_times_the_rate_of_scalar(self):
+        assert self.cycles("nisa.exponential", TILE, TILE) == pytest.approx(128)
+
+    def test_random_numbers_at_four_a_cycle(self):
+        assert self.cycles("nisa.rand2", TILE, 0.0, 1.0) == pytest.approx(128)
+
+    def test_scalar_copies_16_bit_tiles_twice_as_fast(self):
+        wide = self.cycles("nisa.tensor_copy", SBUF16, SBUF16, engine="scalar")
+        assert wide == pytest.approx(256)
+        assert self.cycles("nisa.tensor_copy", TILE, TILE, engine="scalar") == pytest.approx(512)
+
+    def test_activate2_streams_as_an_activation_does(self):
+        args = (TILE, "exp", TILE, 1.0, 0.0, "multiply", "add")
+        assert self.cycles("nisa.activate2", *args) == pytest.approx(512)
 
 
 class TestGpSimd:
@@ -166,6 +251,38 @@ class TestDma:
         strided = call(LEGACY, "nl.load", t("f32[128,64]@hbm", (256, 2))).issues[0].work.dma
         assert strided is not None
         assert strided.read_bytes / dma_ns(strided, TRN1) < 0.02 * rate
+
+    @pytest.mark.parametrize(
+        ("dst", "src", "share"),
+        [
+            ("bf16[128,512]", "bf16[512,128]@hbm", 0.9),
+            ("f32[128,512]", "f32[512,128]@hbm", 0.9),
+            ("bf16[128,128]", "bf16[128,128]", 0.5),
+        ],
+    )
+    def test_transposes_from_trainium_2_on(self, dst, src, share):
+        """A share of the copy rate, in blocks of 128 partitions by 16 elements."""
+        ns = busy(CURRENT, "nisa.dma_transpose", dst, src, target="trn2")
+        assert ns == pytest.approx(t(dst).nbytes / (share * 16 * TRN2["dma_engine_rate"]))
+
+    def test_part_of_a_block_takes_the_time_of_a_full_one(self):
+        narrow = busy(CURRENT, "nisa.dma_transpose", "bf16[64,8]", "bf16[8,64]@hbm", target="trn2")
+        full = ("bf16[128,16]", "bf16[16,128]@hbm")
+        assert narrow == busy(CURRENT, "nisa.dma_transpose", *full, target="trn2")
+
+    def test_transposes_of_trainium_1_move_single_elements(self):
+        args = ("bf16[128,512]", "bf16[512,128]@hbm")
+        slow, fast = (
+            busy(CURRENT, "nisa.dma_transpose", *args, target=g) for g in ("trn1", "trn2")
+        )
+        assert slow > 100 * fast
+
+    def test_engines_that_compute_move_half_as_fast(self):
+        tile = "f32[128,2048]@hbm"
+        args = (t("f32[128,2048]"), (t(tile),), "add")
+        ns = busy(CURRENT, "nisa.dma_compute", *args, target="trn2")
+        row = TRN2["dma_descriptor_ns"] + 2 * 8192 / TRN2["dma_engine_rate"]
+        assert ns == pytest.approx(8 * row)
 
     def test_completion_is_latency_and_occupies_nothing(self):
         issue = call(LEGACY, "nl.load", "f32[128,512]@hbm").issues[0]

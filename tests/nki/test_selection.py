@@ -242,7 +242,6 @@ def test_documented_costs(name, args, cycles):
 @pytest.mark.parametrize(
     ("name", "args"),
     [
-        ("nisa.select_reduce", [TILE, BYTES, TILE, 0.0]),
         ("nisa.nonzero_with_count", ["i32[16,9]", "f32[16,8]"]),
         ("nisa.sequence_bounds", ["i32[1,16]", "i32[1,8]"]),
         ("nisa.nc_n_gather", ["f32[8,4]", "f32[8,16]", "u32[8,4]"]),
