@@ -9,6 +9,7 @@ from attrs import evolve, frozen
 
 from accelopt_lsp.nki.profile import Profile
 from accelopt_lsp.profiler.base import Failure, Job, Limits, Profiler, Progress
+from accelopt_lsp.profiler.cache import ResultCache, cache_dir
 from accelopt_lsp.profiler.simulator import SimulatorProfiler
 from accelopt_lsp.workbench.requests import (
     KernelRequest,
@@ -27,6 +28,8 @@ class ProfileRequest:
         verify: compare outputs with the reference on one seed.
         backend: ``simulator``.
         timeline: file for a Chrome/Perfetto trace.
+        what_ifs: also schedule with one thing changed at a time.
+        use_cache: take the result of an earlier, equal request, and keep this one's.
         read_paths: further folders the kernel may read.
     """
 
@@ -34,6 +37,8 @@ class ProfileRequest:
     verify: bool = True
     backend: str = "simulator"
     timeline: Path | None = None
+    what_ifs: bool = False
+    use_cache: bool = True
     read_paths: tuple[Path, ...] = ()
 
 
@@ -70,14 +75,18 @@ def failure_json(failure: Failure, kernel: ResolvedKernel) -> dict[str, Any]:
     }
 
 
-def get_profiler(backend: str) -> Profiler:
+def get_profiler(backend: str, *, use_cache: bool = True) -> Profiler:
     """The profiler of that name.
+
+    Args:
+        backend: ``simulator``.
+        use_cache: keep results in the user's cache folder, and take them from there.
 
     Raises:
         RequestError: no such backend is configured.
     """
     if backend == "simulator":
-        return SimulatorProfiler()
+        return SimulatorProfiler(results=ResultCache(cache_dir()) if use_cache else None)
     raise RequestError(f"no backend {backend!r} is configured; available: simulator")
 
 
@@ -110,11 +119,12 @@ async def profile_kernel(
         SettingsError: the project's settings cannot be used.
     """
     kernel = resolve_kernel(request.kernel)
-    profiler = get_profiler(request.backend)
+    profiler = get_profiler(request.backend, use_cache=request.use_cache)
     verify = request.verify and kernel.reference is not None
     job = evolve(
         job_for(kernel, seeds=(0,) if verify else ()),
         timeline=request.timeline,
+        what_ifs=request.what_ifs,
     )
     job = evolve(job, read_paths=(*job.read_paths, *request.read_paths))
     outcome = await profiler.profile(job, progress)

@@ -6,6 +6,7 @@ import asyncio
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from attrs import evolve
 from accelopt_lsp.nki.profile import Profile
 from accelopt_lsp.nki.targets import get_target
 from accelopt_lsp.profiler.base import Failure, FailureKind, Job, Outcome, Progress
+from accelopt_lsp.profiler.cache import ResultCache, cacheable
 from accelopt_lsp.profiler.simulator.client import GRACE_SECONDS, JobFailed, JobRun
 from accelopt_lsp.profiler.simulator.variants import Variant, VariantProfile, varied_target
 
@@ -25,21 +27,35 @@ class SimulatorProfiler:
     Args:
         lanes: how many seeds of a job are verified at once, each share of them by a kernel
             process and a judge of its own; None for as many as there are cores.
+        results: cache of results; None runs every job.
     """
 
     name = "simulator"
 
-    def __init__(self, lanes: int | None = None) -> None:
+    def __init__(self, lanes: int | None = None, results: ResultCache | None = None) -> None:
+        self._results = results
         self._lanes = max(1, usable_cores() if lanes is None else lanes)
 
     async def profile(self, job: Job, progress: Progress | None = None) -> Outcome:
         """Run a job. Never raises on account of the kernel; cancelling kills its processes."""
+        results = self._results if cacheable(job) else None
+        known = None if results is None else results.find(job)
+        if known is not None:
+            return known
+        started = time.time()
+        found, reads = await self._run(job, progress)
+        # Which of several seeds is found wrong first depends on the machine.
+        if results is not None and isinstance(found, Profile) and found.correct is not False:
+            results.store(job, found, reads, started)
+        return found
+
+    async def _run(self, job: Job, progress: Progress | None) -> tuple[Outcome, set[str]]:
         lanes = max(1, min(self._lanes, len(job.seeds)))
-        found = await self._profile(job, progress, lanes)
+        found, reads = await self._profile(job, progress, lanes)
         if lanes > 1 and isinstance(found, Failure) and found.kind is FailureKind.MEMORY:
             # Several runs at once may need more than there is.
-            found = await self._profile(job, progress, 1)
-        return found
+            found, reads = await self._profile(job, progress, 1)
+        return found, reads
 
     async def vary(
         self, job: Job, variants: Sequence[Variant], progress: Progress | None = None
@@ -56,7 +72,10 @@ class SimulatorProfiler:
         found = await _run(job, progress, 0, profiled=False, variants=tuple(variants))
         return found if isinstance(found, Failure) else tuple(found.variants_found)
 
-    async def _profile(self, job: Job, progress: Progress | None, lanes: int) -> Outcome:
+    async def _profile(
+        self, job: Job, progress: Progress | None, lanes: int
+    ) -> tuple[Outcome, set[str]]:
+        """The outcome, and the files that it depends on."""
         shared = _SharedProgress(progress, lanes)
         first, *others = [
             asyncio.create_task(_run(evolve(job, seeds=job.seeds[n::lanes]), shared.of(n), n))
@@ -66,7 +85,7 @@ class SimulatorProfiler:
             for finished in asyncio.as_completed([first, *others]):
                 found = await finished
                 if isinstance(found, Failure):
-                    return found
+                    return found, set()
                 if any(not v["correct"] for v in found.verdicts.values()):
                     # One wrong output decides; only the profile is still wanted.
                     for task in others:
@@ -74,16 +93,18 @@ class SimulatorProfiler:
                     break
             profiled = await first
             if isinstance(profiled, Failure):
-                return profiled
+                return profiled, set()
             verdicts = dict(profiled.verdicts)
+            reads = profiled.reads
             for task in others:
                 if task.done() and not task.cancelled():
                     found = task.result()
                     if isinstance(found, Failure):
-                        return found
+                        return found, set()
                     verdicts.update(found.verdicts)
+                    reads |= found.reads
             assert profiled.profile_found is not None
-            return _judged(profiled.profile_found, job, verdicts)
+            return _judged(profiled.profile_found, job, verdicts), reads
         finally:
             for task in (first, *others):
                 task.cancel()
