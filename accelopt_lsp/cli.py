@@ -21,6 +21,7 @@ from accelopt_lsp.cli_options import (
     ArgumentType,
     KernelType,
     TargetType,
+    cache_option,
     fail,
     kernel_options,
     kernel_request,
@@ -125,6 +126,13 @@ def check(
 @click.option("--backend", default="simulator", show_default=True, help="What runs the kernel.")
 @click.option("--no-verify", is_flag=True, help="Trace only; do not compare outputs.")
 @click.option(
+    "--what-if",
+    "what_if",
+    is_flag=True,
+    help="Also predict the latency with DMA free, PE at peak, no spills, and so on.",
+)
+@cache_option
+@click.option(
     "--trace",
     "timeline",
     type=click.Path(path_type=Path),
@@ -146,6 +154,8 @@ def profile(
     as_json: bool,
     backend: str,
     no_verify: bool,
+    what_if: bool,
+    no_cache: bool,
     timeline: Path | None,
     read_paths: tuple[Path, ...],
 ) -> None:
@@ -153,6 +163,8 @@ def profile(
 
     Arguments come from --arg, a comment above the kernel
     (# accelopt: x=f32[4096,1024] eps=1e-5), a reference file, annotations or asserts.
+    docs/latency-model.md says how to read a profile. Results are kept in the user's cache folder
+    and used again as long as kernel, files, arguments and model are the same.
     A folder instead of a file profiles all its kernels and shows a line for each.
     """
     from accelopt_lsp.cli_output import console, progress_line, show_failure, show_profile
@@ -163,6 +175,8 @@ def profile(
         verify=not no_verify,
         backend=backend,
         timeline=timeline.resolve() if timeline else None,
+        what_ifs=what_if,
+        use_cache=not no_cache,
         read_paths=tuple(p.resolve() for p in read_paths),
     )
     if kernel[0].is_dir():
@@ -229,6 +243,7 @@ def _profile_folder(request: ProfileRequest, as_json: bool) -> None:
 @click.option("--seed", type=int, help="Makes a run repeatable.")
 @click.option("--allow-lower-precision", is_flag=True, help="Accept narrower data types.")
 @click.option("--no-memory", is_flag=True, help="Neither use nor fill the optimization memory.")
+@cache_option
 @click.option("--resume", metavar="RUN", help="Go on with an interrupted run.")
 @click.option("--out", type=click.Path(path_type=Path), help="Write the result to this file.")
 @click.option("--in-place", is_flag=True, help="Write the result over the kernel's file.")
@@ -250,6 +265,7 @@ def optimize(
     backend: str,
     agents: str,
     no_memory: bool,
+    no_cache: bool,
     resume: str | None,
     out: Path | None,
     in_place: bool,
@@ -282,6 +298,7 @@ def optimize(
         backend=backend,
         read_paths=tuple(p.resolve() for p in read_paths),
         use_memory=not no_memory,
+        use_cache=not no_cache,
         resume=resume,
     )
     with search_progress(not as_json) as progress:
@@ -315,12 +332,14 @@ def optimize(
     metavar="NAME=SPEC",
     help="Argument of both kernels. Repeatable.",
 )
+@cache_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def compare(
     first: tuple[Path, str | None],
     second: tuple[Path, str | None],
     target: str | None,
     arguments: tuple[tuple[str, ArgumentSpec], ...],
+    no_cache: bool,
     as_json: bool,
 ) -> None:
     """Profile two kernels and show them side by side."""
@@ -329,7 +348,9 @@ def compare(
 
     reports = []
     for kernel in (first, second):
-        request = ProfileRequest(kernel=kernel_request(kernel, target, None, arguments, ()))
+        request = ProfileRequest(
+            kernel=kernel_request(kernel, target, None, arguments, ()), use_cache=not no_cache
+        )
         with progress_line(not as_json) as progress:
             reports.append(run_async(profile_kernel(request, progress)))
     if as_json:

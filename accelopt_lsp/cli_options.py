@@ -117,6 +117,16 @@ def kernel_options(function: F) -> F:
     return function
 
 
+def cache_option(function: F) -> F:
+    """Option that keeps results out of the cache."""
+    option = click.option(
+        "--no-cache",
+        is_flag=True,
+        help="Simulate anew; neither use nor fill the cache of results.",
+    )
+    return option(function)
+
+
 def kernel_request(
     kernel: tuple[Path, str | None],
     target: str | None,

@@ -14,6 +14,8 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
+from accelopt_lsp.cli_attribution import LEAST_SHARE, rate, show_attribution
+
 if TYPE_CHECKING:
     from accelopt_lsp.agents.search import SearchEvent
     from accelopt_lsp.nki.profile import Profile
@@ -148,12 +150,14 @@ def show_profile(out: Console, profile: Profile, source: str) -> None:
             (profile.kernel, "bold"),
             f" on {profile.target}, {profile.provenance} by ",
             profile.backend,
+            " (cached)" if profile.cached else "",
         )
     )
     table = Table(show_header=False, box=None, pad_edge=False)
     for name, value in _rows(profile):
         table.add_row(Text(name, "cyan"), value)
     out.print(table)
+    show_attribution(out, profile)
     _show_lines(out, profile, source)
     _show_notes(out, profile)
 
@@ -224,14 +228,29 @@ def _show_notes(out: Console, profile: Profile) -> None:
         out.print(Text(f"note: {note}", "dim"))
 
 
+def _shares(profile: Profile) -> list[tuple[str, str]]:
+    """Bounded shares and achieved rates, as rows to compare."""
+    rows = []
+    shares = profile.bounded_shares or {}
+    for name, share in sorted(shares.items(), key=lambda item: -item[1]):
+        if share >= LEAST_SHARE:
+            rows.append((f"bounded by {name.replace('_', ' ')}", f"{share:.1%}"))
+    for use in profile.engines or ():
+        unit = " elements/cycle" if use.unit == "elements/cycle" else ""
+        rows.append((f"{use.engine} achieved", rate(use.achieved, use.unit) + unit))
+        if use.mean_bytes is not None:
+            rows.append(("bytes a descriptor", f"{use.mean_bytes:,.0f}"))
+    return rows
+
+
 def show_comparison(out: Console, first: tuple[str, Profile], second: tuple[str, Profile]) -> None:
     """Two profiles side by side."""
     table = Table(box=None, pad_edge=False)
     table.add_column("")
     table.add_column(first[0], overflow="fold")
     table.add_column(second[0], overflow="fold")
-    right = dict(_rows(second[1]))
-    left = dict(_rows(first[1]))
+    right = dict(_rows(second[1]) + _shares(second[1]))
+    left = dict(_rows(first[1]) + _shares(first[1]))
     for name in dict.fromkeys((*left, *right)):
         table.add_row(Text(name, "cyan"), left.get(name, "-"), right.get(name, "-"))
     out.print(table)

@@ -26,6 +26,7 @@ class OptimizeRequest:
         search: every choice of the search.
         agents: ``offline``; further implementations come with their own settings.
         backend: what runs attempts.
+        use_cache: take results of earlier, equal evaluations, and keep these.
         read_paths: further folders that kernels may read.
         use_memory: draw on the optimization memory and add to it.
         resume: id of a run to go on with; kernel and settings are then the run's.
@@ -36,6 +37,7 @@ class OptimizeRequest:
     search: SearchSettings = SearchSettings()
     agents: str = "offline"
     backend: str = "simulator"
+    use_cache: bool = True
     read_paths: tuple[Path, ...] = ()
     use_memory: bool = True
     resume: str | None = None

@@ -87,7 +87,7 @@ async def optimize_kernel(
             request,
             kernel,
             roles or roles_for(request.agents),
-            profiler or get_profiler(request.backend),
+            profiler or get_profiler(request.backend, use_cache=request.use_cache),
             store,
             run,
             record,
