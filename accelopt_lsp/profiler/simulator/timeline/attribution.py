@@ -115,9 +115,7 @@ def engine_uses(schedule: Schedule) -> tuple[EngineUse, ...]:
     for code, count in Counter(schedule.stream.codes).items():
         op = schedule.stream.ops[code]
         total = totals.setdefault(op.engine_name, _Total())
-        share = op.engines / target["dma_engines"] if op.engines else 1.0
         total.count += count
-        total.busy_ns += count * op.busy_ns * share
         amount, rate = _amount(op, target)
         total.amount += count * amount
         if rate is None or total.best_ns is None:
@@ -128,7 +126,8 @@ def engine_uses(schedule: Schedule) -> tuple[EngineUse, ...]:
             total.pieces += count * op.work.dma.descriptors
     uses = []
     for engine, total in totals.items():
-        if total.busy_ns <= 0 or latency <= 0:
+        busy_ns = schedule.engine_busy_ns[engine]
+        if busy_ns <= 0 or latency <= 0:
             continue
         # Attainable: what the same mix of data types reaches if each runs at its peak.
         factor = _per_unit(engine, target)
@@ -137,8 +136,8 @@ def engine_uses(schedule: Schedule) -> tuple[EngineUse, ...]:
             EngineUse(
                 engine=engine,
                 unit=_UNITS.get(engine, "elements/cycle"),
-                busy=total.busy_ns / latency,
-                achieved=total.amount / total.busy_ns * factor,
+                busy=busy_ns / latency,
+                achieved=total.amount / busy_ns * factor,
                 attainable=None if best is None else best * factor,
                 instructions=total.count,
                 mean_bytes=total.amount / total.pieces if total.pieces else None,
@@ -153,7 +152,6 @@ class _Total:
     """What one engine does: ``amount`` in FLOPs, elements or bytes; ``best_ns`` at peak."""
 
     count: int = 0
-    busy_ns: float = 0.0
     amount: float = 0.0
     best_ns: float | None = 0.0
     pieces: int = 0
@@ -172,8 +170,9 @@ def _per_unit(engine: str, target: Target) -> float:
 def _amount(op: Op, target: Target) -> tuple[float, float | None]:
     """Work of one instruction, and the highest rate at which it could be done, per ns.
 
-    Vector, Scalar and GpSimd: one element a partition and cycle; Vector of NeuronCore-v3 and
-    later four with 16-bit operands (trainium2_arch). Tensor: the peak of its data type.
+    Vector, Scalar and GpSimd: one element a partition and cycle, or as many as the engine's data
+    path is wide for the data type, or as the instruction's own cycles say, whichever is most.
+    Tensor: the peak of its data type.
     """
     work = op.work
     if work.dma is not None:
@@ -183,10 +182,10 @@ def _amount(op: Op, target: Target) -> tuple[float, float | None]:
         dtype = FLOAT32 if work.passes == matmul_passes(4) else BFLOAT16
         return work.flops, matmul_peak(target, dtype) * 1e-9
     clock = target[f"{op.engine_name}_clock"]
-    lanes = target["partitions"]
-    if op.queue is Queue.VECTOR and target.generation >= 3 and work.all_16bit:
-        lanes *= 4
-    return work.partitions * work.elements, lanes * clock
+    width = target.get(f"{op.engine_name}_width" + ("_16bit" if work.all_16bit else ""))
+    elements = work.partitions * work.elements
+    modelled = elements / op.busy_ns if op.busy_ns > 0 else 0.0
+    return elements, max((width or target["partitions"]) * clock, modelled)
 
 
 LATENCY_BOUND_SHARE = 0.5

@@ -62,6 +62,7 @@ class Op:
         unknown: no source gives its cost; ``busy_ns`` is 0 then.
         template: index in the trace's templates, or -1 if the compiler adds it.
         issue: the issued instruction, or None if the compiler adds it.
+        absent: takes no time at all, not even its queue's: it is only tried how that would be.
     """
 
     name: str
@@ -77,6 +78,7 @@ class Op:
     unknown: bool = False
     template: int = -1
     issue: Issue | None = None
+    absent: bool = False
 
     @property
     def engine_name(self) -> str:

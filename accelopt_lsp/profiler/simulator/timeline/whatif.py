@@ -49,7 +49,7 @@ class Change:
 
 
 def _free(op: Op, target: Target) -> Op:
-    return evolve(op, busy_ns=0.0, latency_ns=0.0)
+    return evolve(op, busy_ns=0.0, latency_ns=0.0, absent=True)
 
 
 def _dma_free(op: Op, target: Target) -> Op:
@@ -74,17 +74,18 @@ def _no_spills(op: Op, target: Target) -> Op:
     return _free(op, target) if op.issue is None and op.queue >= COMPUTE_QUEUES else op
 
 
-_NO_TRIGGER = {"dma_trigger_ns": 0.0}
+_TRIGGERS = ("dma_trigger_ns", "dma_generation_ns")
 
 
 def changes(schedule: Schedule) -> Iterator[Change]:
     """The changes that can make a difference to a kernel."""
     queues = {op.queue for op in map(schedule.stream.ops.__getitem__, set(schedule.stream.codes))}
+    nothing = {name: 0.0 for name in _TRIGGERS if schedule.target.get(name) is not None}
     if any(queue >= COMPUTE_QUEUES for queue in queues):
-        yield Change("dma_free", _dma_free, constants=_NO_TRIGGER)
+        yield Change("dma_free", _dma_free, constants=nothing)
     if Queue.TENSOR in queues:
-        nothing = {**_NO_TRIGGER, "semaphore_ns": 0.0}
-        yield Change("tensor_only", _tensor_only, constants=nothing)
+        constants = {**nothing, "semaphore_ns": 0.0}
+        yield Change("tensor_only", _tensor_only, constants=constants)
     if queues & {Queue.VECTOR, Queue.SCALAR}:
         yield Change("vector_scalar_free", _vector_scalar_free)
     if any(_no_spills(op, schedule.target) is not op for op in _used(schedule)):
