@@ -194,6 +194,15 @@ def mode_speedup(work: Work, engine: Engine, target: Target) -> float:
     return width / LANES / 2 if in_sbuf or work.contiguous else 1.0
 
 
+def uses_performance_mode(instruction: str, work: Work, target: Target) -> bool:
+    """Whether the Vector Engine runs an instruction faster than NeuronCore-v2 would."""
+    formula = FORMULAS.get(instruction)
+    if formula is _moved:
+        return mode_speedup(work, Engine.VECTOR, target) > 1
+    fast = target.get("vector_two_input_speedup") is not None and work.all_16bit
+    return formula is _two_inputs and fast and not work.psum_inputs
+
+
 def tensor_engine_ns(work: Work, target: Target) -> float:
     """Columns x passes at the effective clock; loading the stationary hides behind it.
 

@@ -1,7 +1,9 @@
 """What the compiler does with a kernel, by dialect.
 
 Legacy (``neuronxcc.nki``): the compiler merges repeated loads, chooses buffers and reorders
-instructions. Current (``nki``): what is written is what runs.
+instructions. Current (``nki``): what is written is what runs, as long as it fits into SBUF. In
+AWS's profile of step 4 in kernel-optimization it does not, and about as much is read from HBM,
+8.5 GB, as loading the large operand at each use takes.
 """
 
 from __future__ import annotations
@@ -41,6 +43,12 @@ class Policy:
             ahead of the oldest that has not; 0 keeps every engine strictly in order.
         spare_bytes: bytes per partition that stay free for running ahead when tiles are
             evicted.
+        generates_descriptors: transfers take their queue the time that making descriptors at
+            run time needs (:mod:`machine`).
+        excludes: engines that share a port of SBUF or PSUM take turns (:mod:`machine`).
+        loads_stationary: after a pause, a product waits until its stationary operand is loaded.
+        throttles: the Tensor Engine of NeuronCore-v3 and later slows down when it is idle
+            (:mod:`throttling`).
     """
 
     merges: bool = rule("equal loads and work are done once", off=False)
@@ -50,6 +58,12 @@ class Policy:
     least_bytes: int = rule("small tiles are loaded further ahead", off=0)
     window: int = rule("instructions issue ahead of program order", off=0)
     spare_bytes: int = rule("SBUF kept free when tiles are evicted", off=0, default=16384)
+    generates_descriptors: bool = rule("descriptors are made at run time", off=False, default=False)
+    excludes: bool = rule("engines exclude each other at shared ports", off=False, default=True)
+    loads_stationary: bool = rule(
+        "stationary operands load visibly after a pause", off=False, default=True
+    )
+    throttles: bool = rule("the Tensor Engine throttles", off=False, default=True)
 
 
 POLICIES = {
@@ -57,7 +71,13 @@ POLICIES = {
         merges=True, uses_psum=True, streams=True, buffering=2, least_bytes=8192, window=16
     ),
     Dialect.CURRENT: Policy(
-        merges=False, uses_psum=False, streams=False, buffering=0, least_bytes=0, window=0
+        merges=False,
+        uses_psum=False,
+        streams=True,
+        buffering=0,
+        least_bytes=0,
+        window=0,
+        generates_descriptors=True,
     ),
 }
 

@@ -123,7 +123,7 @@ def _simulate(trace: Trace, target: Target, policy: Policy) -> Schedule:
     if slots.overflows:
         notes.append(f"{slots.overflows} PSUM tiles found all banks in use")
     edges = dependencies(stream, slots, policy.window)
-    times = schedule(stream, edges, policy.window, target)
+    times = schedule(stream, edges, policy, target)
     return Schedule(
         target=target,
         stream=stream,
@@ -136,7 +136,7 @@ def _simulate(trace: Trace, target: Target, policy: Policy) -> Schedule:
         sbuf_peak_bytes=peak,
         psum_overflows=slots.overflows,
         unknown=_unknown(stream),
-        engine_busy_ns=_busy(stream, target),
+        engine_busy_ns=_busy(stream, times, target),
         notes=notes,
     )
 
@@ -153,7 +153,7 @@ def retime(scheduled: Schedule, stream: Stream, target: Target, *, buffers: bool
     edges = scheduled.edges
     if not buffers:
         edges = dependencies(stream, Slots(), scheduled.policy.window)
-    return schedule(stream, edges, scheduled.policy.window, target)
+    return schedule(stream, edges, scheduled.policy, target)
 
 
 def _unknown(stream: Stream) -> dict[str, int]:
@@ -166,7 +166,7 @@ def _unknown(stream: Stream) -> dict[str, int]:
     return found
 
 
-def _busy(stream: Stream, target: Target) -> dict[str, float]:
+def _busy(stream: Stream, times: Times, target: Target) -> dict[str, float]:
     """Occupied time by engine. Triggering stores takes GpSimd's time."""
     engines = target["dma_engines"]
     busy = dict.fromkeys(("tensor", "vector", "scalar", "gpsimd", "dma"), 0.0)
@@ -174,4 +174,5 @@ def _busy(stream: Stream, target: Target) -> dict[str, float]:
         op = stream.ops[code]
         share = op.engines / engines if op.queue >= COMPUTE_QUEUES else 1.0
         busy[op.engine_name] += count * op.busy_ns * share
+    busy["tensor"] += times.throttled_ns + times.exposed_ns
     return busy

@@ -13,9 +13,12 @@ from attrs import define
 from accelopt_lsp.nki.targets import Target
 from accelopt_lsp.profiler.simulator.timeline.dependencies import Edges, compute_ordinals
 from accelopt_lsp.profiler.simulator.timeline.dma import NEVER, DmaEngines
+from accelopt_lsp.profiler.simulator.timeline.machine import PORT_SETS, RIVALS, machine_of
+from accelopt_lsp.profiler.simulator.timeline.policy import Policy
 from accelopt_lsp.profiler.simulator.timeline.stream import COMPUTE_QUEUES, Queue, Stream
 
 _QUEUES = len(Queue)
+_TENSOR = int(Queue.TENSOR)
 _POOL = _QUEUES
 """Index of the DMA engines among the event sources."""
 
@@ -32,6 +35,8 @@ class Times:
         trigger: when the queue triggered a transfer; equals ``start`` for the rest.
         since: when the last thing that it waited for had happened.
         finish: time of the last event.
+        throttled_ns: time that the Tensor Engine took longer than at its full clock.
+        exposed_ns: time that it loaded stationary operands while nothing else ran on it.
     """
 
     start: list[float]
@@ -41,23 +46,25 @@ class Times:
     trigger: list[float]
     since: list[float]
     finish: float
+    throttled_ns: float = 0.0
+    exposed_ns: float = 0.0
 
 
-def schedule(stream: Stream, edges: Edges, window: int, target: Target) -> Times:
-    """Run a stream through the engines.
-
-    ``window``: instructions may issue at most this far, in program order over all compute
-    engines, ahead of the oldest that has not; 0 keeps every engine in program order.
-    """
+def schedule(stream: Stream, edges: Edges, policy: Policy, target: Target) -> Times:
+    """Run a stream through the engines under the rules of ``policy``."""
     count = len(stream)
+    window = policy.window
     semaphore = target["semaphore_ns"]
-    trigger_ns = target["dma_trigger_ns"]
+    machine = machine_of(stream, policy, target)
+    trigger_of, load_of, ports_of = machine.trigger, machine.load, machine.ports
+    shares, clock = machine.shares, machine.clock
+    port_free, holder = [0.0] * PORT_SETS, [-1] * PORT_SETS
+    exposed = 0.0
     dma = DmaEngines(_QUEUES, target.integer("dma_engines"))
     launch = target["launch_ns"]
     ops = stream.ops
     queue_of = [int(op.queue) for op in ops]
-    busy_of = [op.busy_ns for op in ops]
-    latency_of = [op.latency_ns for op in ops]
+    busy_of, latency_of = machine.busy, machine.latency
     engines_of = [op.engines for op in ops]
     codes = stream.codes
     queues = [queue_of[code] for code in codes]
@@ -122,7 +129,7 @@ def schedule(stream: Stream, edges: Edges, window: int, target: Target) -> Times
             finished, began = dma.advance(now)
             for index, before in began:
                 start[index] = since[index] = now
-                if now > trigger[index] + trigger_ns:
+                if now > trigger[index] + trigger_of[codes[index]]:
                     cause[index] = before
                 else:
                     since[index] = trigger[index]
@@ -140,16 +147,47 @@ def schedule(stream: Stream, edges: Edges, window: int, target: Target) -> Times
         pending, choices = waiting[queue], available[queue]
         while pending and pending[0][0] <= now:
             heappush(choices, heappop(pending)[1])
+        held = 0
+        if shares:
+            held = ports_of[codes[choices[0]]] if queue < COMPUTE_QUEUES else 0
+            if held:
+                moment = port_free[held]
+                if moment > now:
+                    event[queue] = moment
+                    continue
+                for rival in RIVALS[queue]:
+                    # Whoever comes first in the program goes first.
+                    line = available[rival]
+                    if event[rival] == now and line and line[0] < choices[0]:
+                        queue, choices, pending = rival, line, waiting[rival]
+                        held = ports_of[codes[choices[0]]]
+                        break
         index = heappop(choices)
         code = codes[index]
         if free[queue] > ready[index]:
             cause[index] = last_on[queue]
+        if held:
+            if port_free[held] > ready[index] and port_free[held] > free[queue]:
+                cause[index] = holder[held]
         start[index] = trigger[index] = since[index] = now
-        last_on[queue] = index
-        if queue < COMPUTE_QUEUES:
+        if queue == _TENSOR:
+            busy = busy_of[code]
+            if now > free[queue]:
+                busy += load_of[code]
+                exposed += load_of[code]
+            last_on[queue] = index
+            finish = now + busy if clock is None else clock.run(now, busy)
+            end[index] = free[queue] = finish
+        elif queue < COMPUTE_QUEUES:
+            last_on[queue] = index
             finish = end[index] = free[queue] = now + busy_of[code]
+            if held:
+                for ports in range(1, PORT_SETS):
+                    if ports & held and port_free[ports] < finish:
+                        port_free[ports], holder[ports] = finish, index
         else:
-            finish = free[queue] = now + trigger_ns
+            last_on[queue] = index
+            finish = free[queue] = now + trigger_of[code]
         if in_order[queue]:
             position[queue] += 1
             if position[queue] < len(line_up[queue]):
@@ -188,4 +226,14 @@ def schedule(stream: Stream, edges: Edges, window: int, target: Target) -> Times
         users = orders[index]
         if users is not None:
             release(users, index, queue, finish)
-    return Times(start, end, visible, cause, trigger, since, max(visible, default=launch))
+    return Times(
+        start,
+        end,
+        visible,
+        cause,
+        trigger,
+        since,
+        max(visible, default=launch),
+        0.0 if clock is None else clock.lost_ns,
+        exposed,
+    )
