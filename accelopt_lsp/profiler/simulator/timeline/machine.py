@@ -69,12 +69,17 @@ def machine_of(stream: Stream, policy: Policy, target: Target) -> Machine:
     loads = [0.0] * len(ops)
     if policy.loads_stationary:
         loads = [
-            stationary_load_ns(op.work, target) if op.queue is Queue.TENSOR else 0.0 for op in ops
+            0.0
+            if op.queue is not Queue.TENSOR or op.absent
+            else stationary_load_ns(op.work, target)
+            for op in ops
         ]
     return Machine(
         busy=[op.busy_ns for op in ops],
         latency=[max(0.0, op.latency_ns - extra) for op, extra in zip(ops, made, strict=True)],
-        trigger=[extra or static for extra in made],
+        trigger=[
+            0.0 if op.absent else extra or static for op, extra in zip(ops, made, strict=True)
+        ],
         load=loads,
         ports=[held & meet for held in ports],
         shares=bool(meet),
@@ -89,7 +94,7 @@ def generation_ns(op: Op, policy: Policy, target: Target) -> float:
     AWS's own profiles of such kernels all packets are dynamic (kernel-optimization). The time
     from trigger to use that is documented includes making them.
     """
-    if op.queue < COMPUTE_QUEUES or not policy.generates_descriptors:
+    if op.queue < COMPUTE_QUEUES or op.absent or not policy.generates_descriptors:
         return 0.0
     mode = None if op.issue is None else op.issue.attr("dge_mode")
     return 0.0 if mode == "none" else target.get("dma_generation_ns") or 0.0
@@ -103,7 +108,7 @@ def held_ports(op: Op, target: Target) -> int:
     modes of Vector take a bus that they share with GpSimd (trainium2_arch).
     """
     work, queue = op.work, op.queue
-    if queue not in (Queue.VECTOR, Queue.SCALAR, Queue.GPSIMD) or work.elements == 0:
+    if queue not in (Queue.VECTOR, Queue.SCALAR, Queue.GPSIMD) or work.elements == 0 or op.absent:
         return 0
     held = 0
     if target.get("psum_port_shared") and (work.psum_inputs or work.dst is Buffer.PSUM):
