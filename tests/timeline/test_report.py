@@ -11,7 +11,7 @@ from accelopt_lsp.nki.dialects import Dialect
 from accelopt_lsp.nki.dtypes import FLOAT32
 from accelopt_lsp.nki.operands import Buffer
 from accelopt_lsp.nki.profile import COUNTER_NAMES, Bound, Profile
-from accelopt_lsp.profiler.simulator.timeline import profile_from, simulate, write_chrome_trace
+from accelopt_lsp.profiler.simulator.timeline import profile_from, simulate
 from accelopt_lsp.profiler.simulator.timeline.uncertainty import interval
 from accelopt_lsp.profiler.simulator.trace import Trace
 from tests.timeline.builder import TRN1, TRN2, Builder, rmsnorm, silu, tiled_matmul
@@ -137,18 +137,3 @@ def test_tensors_kept_in_hbm_count_as_spills():
     size = 128 * 512 * 4
     assert (counters["spill_save_bytes"], counters["spill_reload_bytes"]) == (size, size)
     assert schedule.times.start[2] > schedule.times.end[1]
-
-
-def test_chrome_trace(tmp_path):
-    trace = tiled_matmul(256, 256, 512)
-    schedule = simulate(trace, TRN1)
-    path = tmp_path / "timeline.json"
-    write_chrome_trace(schedule, trace, path)
-    events = json.loads(path.read_text())["traceEvents"]
-    spans = [e for e in events if e["ph"] == "X"]
-    assert len(spans) == len(schedule.stream)
-    tracks = {e["args"]["name"] for e in events if e["name"] == "thread_name"}
-    assert tracks == {"tensor", "scalar", "dma loads", "dma stores"}
-    for event in spans:
-        assert event["dur"] > 0
-        assert event["args"]["line"] > 0

@@ -47,6 +47,7 @@ from accelopt_lsp.profiler.simulator.variants import (
     varied_policy,
     varied_target,
 )
+from accelopt_lsp.profiler.timeline_export import write_chrome_trace
 
 
 class KernelRunner:
@@ -251,7 +252,7 @@ class KernelRunner:
         )
         if self.task.timeline is not None:
             place = Path(self.task.access.scratch) / self.task.timeline
-            timeline.write_chrome_trace(schedule, trace, place)
+            write_chrome_trace(schedule, place, Path(self.task.path).name)
         self.channel.send("profile", profile=profile_to_dict(profile))
 
     def _send_variants(self, outcome: Outcome) -> None:

@@ -11,6 +11,5 @@ from __future__ import annotations
 from accelopt_lsp.profiler.simulator.timeline.report import profile_from
 from accelopt_lsp.profiler.simulator.timeline.schedule import Schedule, simulate
 from accelopt_lsp.profiler.simulator.timeline.whatif import what_ifs
-from accelopt_lsp.profiler.timeline_export import write_chrome_trace
 
-__all__ = ["Schedule", "profile_from", "simulate", "what_ifs", "write_chrome_trace"]
+__all__ = ["Schedule", "profile_from", "simulate", "what_ifs"]
