@@ -20,7 +20,7 @@ from accelopt_lsp.profiler.base import Failure, Progress
 from accelopt_lsp.profiler.measured import MeasuredError, MeasuredKernel, Use, job_of
 from accelopt_lsp.profiler.simulator import SimulatorProfiler
 from accelopt_lsp.profiler.simulator.timeline.policy import POLICIES, Ablation, ablations
-from accelopt_lsp.profiler.simulator.variants import Variant, VariantProfile
+from accelopt_lsp.profiler.simulator.variants import Variant, VariantProfile, is_continuous
 from accelopt_lsp.workbench.bench import BenchRequest, counted, each
 from accelopt_lsp.workbench.requests import RequestError
 
@@ -94,7 +94,7 @@ def variants_of(
         found.append((("rule", rule.name), Variant(policy={rule.name: rule.off})))
     if constants:
         for name, constant in get_target(kernel.target).constants.items():
-            if constant.status == "calibrated":
+            if constant.status == "calibrated" and is_continuous(constant):
                 for sign in (-1, 1):
                     changed = constant.value * (1 + sign * STEP)
                     key = ("constant", f"{name} {sign * STEP:+.0%}")

@@ -17,7 +17,7 @@ import attrs
 from attrs import field, frozen
 
 from accelopt_lsp.nki.profile import COUNTER_NAMES, Bound
-from accelopt_lsp.nki.targets import Target
+from accelopt_lsp.nki.targets import Constant, Target
 
 if TYPE_CHECKING:
     from accelopt_lsp.profiler.simulator.timeline.policy import Policy
@@ -28,7 +28,8 @@ MAX_FACTOR = 1000.0
 MAX_COUNT_FACTOR = 8
 """The same for constants that count things, of which each takes memory."""
 MAX_POLICY_INTEGER = 1 << 20
-_CONTINUOUS_UNITS = frozenset({"ns", "GHz", "B/ns", "cycles/element", "GB/s", "TFLOP/s", "GFLOP/s"})
+_COUNT_UNITS = frozenset({"partitions", "elements", "banks", "engines", "B/partition", "passes"})
+_TIME_UNITS = frozenset({"ns", "cycles"})
 
 
 class VariantError(ValueError):
@@ -65,6 +66,11 @@ class VariantProfile:
     counters: Mapping[str, float | None]
 
 
+def is_continuous(constant: Constant) -> bool:
+    """Whether a constant may be a little smaller or larger; what counts things may not."""
+    return constant.unit not in _COUNT_UNITS
+
+
 def variant_from_dict(data: Any) -> Variant:
     """Read a variant; :func:`varied_target` and :func:`varied_policy` check its values.
 
@@ -92,9 +98,9 @@ def varied_target(target: Target, variant: Variant) -> Target:
             raise VariantError(f"{target.name} has no constant {name!r}")
         if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
             raise VariantError(f"{name} is not a number: {value!r}")
-        if known.unit in _CONTINUOUS_UNITS:
+        if is_continuous(known):
             # A time may vanish; a rate may not.
-            least = 0.0 if known.unit == "ns" else known.value / MAX_FACTOR
+            least = 0.0 if known.unit in _TIME_UNITS else known.value / MAX_FACTOR
             fine = least <= value <= MAX_FACTOR * max(known.value, 1.0)
         else:
             fine = value == int(value) and 1 <= value <= MAX_COUNT_FACTOR * known.value
