@@ -179,6 +179,19 @@ def test_a_stationary_operand_loads_visibly_after_a_pause_only(target):
     assert dense == pytest.approx([512 / 2.4] * 20)
 
 
+@pytest.mark.parametrize(("target", "share"), [("trn2", 1.0), ("trn3", 0.5)])
+def test_a_chain_of_transposes_runs_twice_as_fast_on_trainium_3(target, share):
+    b = Builder(Dialect.CURRENT, TARGETS[target])
+    data = b.tensor((128, 128), BFLOAT16)
+    for _ in range(40):
+        psum = b.tensor((128, 128), BFLOAT16, Buffer.PSUM)
+        b.call(1, "nisa.nc_transpose", dst=psum, data=data)
+    lengths = [end - start for start, end in spans(run(b, throttles=False), Queue.TENSOR)]
+    assert lengths[1:] == pytest.approx([128 / 2.4 * share] * 39)
+    slow = spans(run(b, throttles=False, hides_transposes=False), Queue.TENSOR)
+    assert slow[-1][1] - slow[-1][0] == pytest.approx(128 / 2.4)
+
+
 class TestDescriptors:
     """Loads of small tiles: making their descriptors bounds them, not the bytes."""
 

@@ -47,6 +47,7 @@ class Policy:
             run time needs (:mod:`machine`).
         excludes: engines that share a port of SBUF or PSUM take turns (:mod:`machine`).
         loads_stationary: after a pause, a product waits until its stationary operand is loaded.
+        hides_transposes: NeuronCore-v4 transposes beside other products (:mod:`machine`).
         throttles: the Tensor Engine of NeuronCore-v3 and later slows down when it is idle
             (:mod:`throttling`).
     """
@@ -63,6 +64,7 @@ class Policy:
     loads_stationary: bool = rule(
         "stationary operands load visibly after a pause", off=False, default=True
     )
+    hides_transposes: bool = rule("transposes run beside other products", off=False, default=True)
     throttles: bool = rule("the Tensor Engine throttles", off=False, default=True)
 
 

@@ -36,7 +36,8 @@ class Times:
         since: when the last thing that it waited for had happened.
         finish: time of the last event.
         throttled_ns: time that the Tensor Engine took longer than at its full clock.
-        exposed_ns: time that it loaded stationary operands while nothing else ran on it.
+        exposed_ns: time that it loaded stationary operands while nothing else ran on it, less
+            the time of transposes that ran beside other products.
     """
 
     start: list[float]
@@ -56,7 +57,8 @@ def schedule(stream: Stream, edges: Edges, policy: Policy, target: Target) -> Ti
     window = policy.window
     semaphore = target["semaphore_ns"]
     machine = machine_of(stream, policy, target)
-    trigger_of, load_of, ports_of = machine.trigger, machine.load, machine.ports
+    trigger_of, ports_of = machine.trigger, machine.ports
+    load_of, hidden_of = machine.load, machine.hidden
     shares, clock = machine.shares, machine.clock
     port_free, holder = [0.0] * PORT_SETS, [-1] * PORT_SETS
     exposed = 0.0
@@ -171,10 +173,9 @@ def schedule(stream: Stream, edges: Edges, policy: Policy, target: Target) -> Ti
                 cause[index] = holder[held]
         start[index] = trigger[index] = since[index] = now
         if queue == _TENSOR:
-            busy = busy_of[code]
-            if now > free[queue]:
-                busy += load_of[code]
-                exposed += load_of[code]
+            extra = load_of[code] if now > free[queue] else -hidden_of[code]
+            busy = busy_of[code] + extra
+            exposed += extra
             last_on[queue] = index
             finish = now + busy if clock is None else clock.run(now, busy)
             end[index] = free[queue] = finish
