@@ -9,7 +9,8 @@ from statistics import mean, median
 from attrs import field, frozen
 
 from accelopt_lsp.nki.profile import Bound, Uncertainty
-from accelopt_lsp.profiler.measured import MeasuredKernel, Use, spill_share
+from accelopt_lsp.nki.traffic import spill_share
+from accelopt_lsp.profiler.measured import MeasuredKernel, Use
 
 MEAN_LIMIT, MEDIAN_LIMIT, LARGEST_LIMIT = 0.04, 0.035, 0.10
 CHECK_LIMIT = 0.15

@@ -26,6 +26,7 @@ from accelopt_lsp.nki.arguments import KernelArguments, SpecError, parse_spec
 from accelopt_lsp.nki.dialects import Dialect
 from accelopt_lsp.nki.profile import COUNTER_NAMES
 from accelopt_lsp.nki.targets import get_target
+from accelopt_lsp.nki.traffic import spill_share
 from accelopt_lsp.profiler.base import Job, Limits
 from accelopt_lsp.profiler.simulator.signature import kernel_parameters
 
@@ -83,31 +84,7 @@ class MeasuredKernel:
     counters: Mapping[str, float] = field(factory=dict)
 
     @property
-    def spill_share(self) -> float | None:
-        """Spilled and re-loaded bytes over all HBM traffic; None if it was not measured."""
-        return spill_share(self.counters)
-
-
-def spill_share(counters: Mapping[str, float | None]) -> float | None:
-    """Spilled and re-loaded bytes as a share of the HBM traffic that they are part of."""
-    spilled = _sum(counters, "spill_save_bytes", "spill_reload_bytes")
-    moved = _sum(counters, "hbm_read_bytes", "hbm_write_bytes")
-    if spilled is None or moved is None:
-        return None
-    return spilled / moved if moved else 0.0
-
-
-def _sum(counters: Mapping[str, float | None], *names: str) -> float | None:
-    total = 0.0
-    for name in names:
-        value = counters.get(name)
-        if value is None:
-            return None
-        total += value
-    return total
-
-
-def published() -> tuple[MeasuredKernel, ...]:
+    def published() -> tuple[MeasuredKernel, ...]:
     """The kernels that the package has figures for."""
     folder = files("accelopt_lsp.profiler").joinpath("data")
     return tuple(

@@ -9,8 +9,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from accelopt_lsp.nki.traffic import spill_share
 from accelopt_lsp.profiler.comparison import Comparison
-from accelopt_lsp.profiler.measured import MeasuredKernel, spill_share
+from accelopt_lsp.profiler.measured import MeasuredKernel
 from accelopt_lsp.profiler.simulator.variants import VariantProfile
 from accelopt_lsp.workbench.calibration import Calibration
 

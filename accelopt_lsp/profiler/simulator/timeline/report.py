@@ -9,6 +9,7 @@ from accelopt_lsp.nki.issued import count_issued
 from accelopt_lsp.nki.peak import Yardstick, percent_of_peak
 from accelopt_lsp.nki.profile import Profile, Provenance, WhatIf
 from accelopt_lsp.nki.targets import Target
+from accelopt_lsp.nki.traffic import spill_share
 from accelopt_lsp.profiler.simulator.timeline.attribution import (
     bound_of,
     bounded_shares,
@@ -61,6 +62,7 @@ def profile_from(
     if latency_ms:
         percent = percent_of_peak(latency_ms, needed, target, dtype)
     counts = Counter(code for code, _ in trace.records)
+    found = counters(schedule, latency_ns)
     known = latency_ms is not None
     with uncollected():
         waits = Waits(schedule)
@@ -75,7 +77,13 @@ def profile_from(
         latency_ms=latency_ms,
         uncertainty=None
         if latency_ms is None
-        else interval(latency_ms, target=target.name, dialect=trace.dialect, bound=bound),
+        else interval(
+            latency_ms,
+            target=target.name,
+            dialect=trace.dialect,
+            bound=bound,
+            spill_share=spill_share(found),
+        ),
         bound=bound,
         percent_of_peak=percent,
         percent_of_peak_basis=None if percent is None else basis,
@@ -86,7 +94,7 @@ def profile_from(
         issued=count_issued(
             ((trace.templates[code].issue, count) for code, count in counts.items()), target
         ),
-        counters=counters(schedule, latency_ns),
+        counters=found,
         engine_busy_ms={name: ns * 1e-6 for name, ns in schedule.engine_busy_ns.items()},
         lines=lines,
         bounded_shares=bounded_shares(path) if known else None,
