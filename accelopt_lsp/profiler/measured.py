@@ -84,7 +84,12 @@ class MeasuredKernel:
     counters: Mapping[str, float] = field(factory=dict)
 
     @property
-    def published() -> tuple[MeasuredKernel, ...]:
+    def spill_share(self) -> float | None:
+        """Spilled and re-loaded bytes over all HBM traffic; None if it was not measured."""
+        return spill_share(self.counters)
+
+
+def published() -> tuple[MeasuredKernel, ...]:
     """The kernels that the package has figures for."""
     folder = files("accelopt_lsp.profiler").joinpath("data")
     return tuple(
