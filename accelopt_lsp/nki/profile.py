@@ -196,8 +196,36 @@ COUNTER_NAMES = (
     "vector_engine_active_time_percent",
     "scalar_engine_active_time_percent",
     "gpsimd_engine_active_time_percent",
+    "total_time",
+    "total_exec_time",
+    "total_active_time",
+    "total_active_time_percent",
+    "neuroncore_cycle_count",
+    "mfu_inst_estimated_percent",
+    "mfu_inst_max_achievable_estimated_percent",
+    "mbu_estimated_percent",
+    "inputs_and_weights_size_bytes",
+    "inputs_outputs_weights_size_bytes",
+    "dma_active_time",
+    "dma_active_time_percent",
+    "dma_packet_time",
+    "dma_transfer_time",
+    "dma_transfer_count",
+    "dma_transfer_total_bytes",
+    "dma_transfer_average_bytes",
+    "tensor_engine_active_time",
+    "vector_engine_active_time",
+    "scalar_engine_active_time",
+    "gpsimd_engine_active_time",
+    "tensor_engine_instruction_count",
+    "vector_engine_instruction_count",
+    "scalar_engine_instruction_count",
+    "gpsimd_engine_instruction_count",
+    "activate_instruction_count",
+    "psum_read_sbuf_write_count",
 )
-"""neuron-profile's summary names, in the order of the command line's contract."""
+"""neuron-profile's summary names: those of the command line's contract first, in its order, then
+further ones that can be known without hardware. Times in seconds, shares as fractions."""
 
 
 @frozen(slots=True)

@@ -2,13 +2,14 @@
 
 Conventions, as seen in the published NKIBench profiles: fp32 products and their transposes
 count twice in ``hardware_flops`` (products with one row, which broadcast partitions, once); the
-engines' part of the SBUF and PSUM bytes is per partition; transfers count with true bytes.
+engines' part of the SBUF and PSUM bytes is per partition; transfers count with true bytes. Cycles
+are those of the base clock, at which Scalar runs.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from accelopt_lsp.nki.dtypes import BFLOAT16
 from accelopt_lsp.nki.operands import Buffer
@@ -60,8 +61,19 @@ def counters(schedule: Schedule, latency_ns: float | None) -> Mapping[str, float
     if moved:
         found["mm_arithmetic_intensity"] = (flops - transposes) / moved
     peak = matmul_peak(target, BFLOAT16)
-    found["peak_flops_bandwidth_ratio"] = peak / (target["hbm_stack_bandwidth"] * 1e9)
+    ridge = peak / (target["hbm_stack_bandwidth"] * 1e9)
+    found["peak_flops_bandwidth_ratio"] = ridge
+    found.update(_transfers(schedule, totals))
+    found.update(_instructions(schedule, totals))
+    found.update(_tensor_sizes(schedule))
     if latency_ns:
+        found.update(_spans(schedule))
+        bandwidth = target["hbm_stack_bandwidth"] * 1e9
+        found["mbu_estimated_percent"] = moved / (latency_ns * 1e-9 * bandwidth)
+        found["mfu_inst_estimated_percent"] = (flops - transposes) / (peak * latency_ns * 1e-9)
+        intensity = found["mm_arithmetic_intensity"]
+        if intensity is not None:
+            found["mfu_inst_max_achievable_estimated_percent"] = min(1.0, intensity / ridge)
         found["hfu_estimated_percent"] = flops / (peak * latency_ns * 1e-9)
         stores = sum(
             count for code, count in totals.items() if stream.ops[code].queue is Queue.STORE
@@ -71,7 +83,97 @@ def counters(schedule: Schedule, latency_ns: float | None) -> Mapping[str, float
             if engine == "gpsimd":
                 busy += stores * target["dma_trigger_ns"]
             found[f"{engine}_engine_active_time_percent"] = min(1.0, busy / latency_ns)
+            found[f"{engine}_engine_active_time"] = min(busy, latency_ns) * 1e-9
     return found
+
+
+def _transfers(schedule: Schedule, totals: Mapping[int, int]) -> dict[str, float | None]:
+    """Counters of transfers; an average is unknown where there are none."""
+    count = size = 0
+    packets = 0.0
+    for code, executed in totals.items():
+        op = schedule.stream.ops[code]
+        if op.work.dma is not None:
+            count += executed
+            size += executed * max(op.work.dma.read_bytes, op.work.dma.write_bytes)
+            packets += executed * op.busy_ns * op.engines * 1e-9
+    return {
+        "dma_transfer_count": count,
+        "dma_transfer_total_bytes": size,
+        "dma_transfer_average_bytes": size / count if count else None,
+        "dma_packet_time": None if schedule.unknown else packets,
+    }
+
+
+def _instructions(schedule: Schedule, totals: Mapping[int, int]) -> dict[str, float | None]:
+    """Executed instructions by engine; semaphore instructions are no part of the stream."""
+    engines = dict.fromkeys(("tensor", "vector", "scalar", "gpsimd"), 0)
+    activations = evictions = 0
+    for code, executed in totals.items():
+        op = schedule.stream.ops[code]
+        if op.engine_name in engines:
+            engines[op.engine_name] += executed
+            evictions += executed if op.work.psum_inputs and op.work.dst is Buffer.SBUF else 0
+        activations += executed if op.name == "activation" else 0
+    found: dict[str, float | None] = {
+        f"{engine}_engine_instruction_count": count for engine, count in engines.items()
+    }
+    found["activate_instruction_count"] = activations
+    found["psum_read_sbuf_write_count"] = evictions
+    return found
+
+
+def _tensor_sizes(schedule: Schedule) -> dict[str, float | None]:
+    """Bytes of the kernel's tensors in HBM; what it never writes is an input."""
+    stream = schedule.stream
+    sizes = {
+        s.id: s.partitions * s.partition_bytes
+        for s in stream.storages
+        if s.external and s.buffer is Buffer.HBM
+    }
+    writes = {code: op.writes for code, op in enumerate(stream.ops) if op.work.dma is not None}
+    written: set[int] = set()
+    for code, regions in zip(stream.codes, stream.regions, strict=True):
+        for position in writes.get(code, ()):
+            written.add(regions[position][0])
+    inputs = sum(size for storage, size in sizes.items() if storage not in written)
+    return {
+        "inputs_and_weights_size_bytes": inputs,
+        "inputs_outputs_weights_size_bytes": sum(sizes.values()),
+    }
+
+
+def _spans(schedule: Schedule) -> dict[str, float | None]:
+    """Times at which anything, or a transfer, was under way."""
+    stream, times, target = schedule.stream, schedule.times, schedule.target
+    latency = schedule.latency_ns
+    transfers = {code for code, op in enumerate(stream.ops) if op.work.dma is not None}
+    moving = [i for i, code in enumerate(stream.codes) if code in transfers]
+    active = _union(times.start, times.end, range(len(stream)))
+    dma_active = _union(times.start, times.end, moving)
+    in_transfer = sum(times.end[i] - times.start[i] for i in moving)
+    first = min(times.start, default=latency)
+    return {
+        "total_time": latency * 1e-9,
+        "total_exec_time": (latency - first) * 1e-9,
+        "total_active_time": active * 1e-9,
+        "total_active_time_percent": active / latency,
+        "neuroncore_cycle_count": latency * target["scalar_clock"],
+        "dma_active_time": dma_active * 1e-9,
+        "dma_active_time_percent": dma_active / latency,
+        "dma_transfer_time": in_transfer * 1e-9,
+    }
+
+
+def _union(starts: Sequence[float], ends: Sequence[float], indices: Iterable[int]) -> float:
+    """Length of the union of spans."""
+    total = reached = 0.0
+    for index in sorted(indices, key=starts.__getitem__):
+        end = ends[index]
+        if end > reached:
+            total += end - max(reached, starts[index])
+            reached = end
+    return total
 
 
 def _internal_traffic(schedule: Schedule) -> tuple[int, int]:

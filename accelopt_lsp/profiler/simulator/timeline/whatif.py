@@ -10,6 +10,7 @@ possible, so a latency never counts as longer than without the change.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
 from attrs import evolve, field, frozen
@@ -60,32 +61,29 @@ def _vector_scalar_free(op: Op, target: Target) -> Op:
     return _free(op, target) if op.queue in (Queue.VECTOR, Queue.SCALAR) else op
 
 
-def _tensor_only(op: Op, target: Target) -> Op:
-    """Products at the peak of their data type; nothing else takes time."""
-    if op.queue is not Queue.TENSOR:
-        return _free(op, target)
-    work = op.work
-    dtype = FLOAT32 if work.passes == matmul_passes(4) else BFLOAT16
-    peak_ns = work.flops / (matmul_peak(target, dtype) * 1e-9)
-    return evolve(op, busy_ns=min(op.busy_ns, peak_ns), latency_ns=0.0)
+def _tensor_only_ns(schedule: Schedule) -> float:
+    """Launch, and all products one after another at the peak of their data type."""
+    total = schedule.target["launch_ns"]
+    for code, count in Counter(schedule.stream.codes).items():
+        op = schedule.stream.ops[code]
+        if op.queue is Queue.TENSOR:
+            dtype = FLOAT32 if op.work.passes == matmul_passes(4) else BFLOAT16
+            peak = matmul_peak(schedule.target, dtype) * 1e-9
+            total += count * min(op.busy_ns, op.work.flops / peak)
+    return total
 
 
 def _no_spills(op: Op, target: Target) -> Op:
     return _free(op, target) if op.issue is None and op.queue >= COMPUTE_QUEUES else op
 
 
-_TRIGGERS = ("dma_trigger_ns", "dma_generation_ns")
-
-
 def changes(schedule: Schedule) -> Iterator[Change]:
     """The changes that can make a difference to a kernel."""
     queues = {op.queue for op in map(schedule.stream.ops.__getitem__, set(schedule.stream.codes))}
-    nothing = {name: 0.0 for name in _TRIGGERS if schedule.target.get(name) is not None}
     if any(queue >= COMPUTE_QUEUES for queue in queues):
-        yield Change("dma_free", _dma_free, constants=nothing)
+        yield Change("dma_free", _dma_free)
     if Queue.TENSOR in queues:
-        constants = {**nothing, "semaphore_ns": 0.0}
-        yield Change("tensor_only", _tensor_only, constants=constants)
+        yield Change("tensor_only")
     if queues & {Queue.VECTOR, Queue.SCALAR}:
         yield Change("vector_scalar_free", _vector_scalar_free)
     if any(_no_spills(op, schedule.target) is not op for op in _used(schedule)):
@@ -115,6 +113,8 @@ def what_ifs(schedule: Schedule, progress: Progress | None = None) -> tuple[What
 
 def what_if(schedule: Schedule, change: Change) -> WhatIf:
     """Latency of a schedule with one thing changed."""
+    if change.name == "tensor_only":
+        return _what_if(schedule, change, _tensor_only_ns(schedule))
     target = schedule.target
     if change.constants:
         target = target.with_constants(change.constants)
@@ -126,6 +126,10 @@ def what_if(schedule: Schedule, change: Change) -> WhatIf:
         stream = Stream(ops, stream.storages, stream.codes, stream.regions)
     with uncollected():
         finish = retime(schedule, stream, target, buffers=change.buffers).finish
+    return _what_if(schedule, change, finish)
+
+
+def _what_if(schedule: Schedule, change: Change, finish: float) -> WhatIf:
     finish = min(finish, schedule.latency_ns)
     return WhatIf(
         change=change.name,
