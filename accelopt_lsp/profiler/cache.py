@@ -22,6 +22,7 @@ import zlib
 from collections.abc import Callable, Collection
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import source_from_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -102,7 +103,7 @@ class ResultCache:
             started: time at which the job began, in seconds since the epoch.
         """
         own = str(job.cache.resolve()) + os.sep if job.cache is not None else None
-        paths = [path for path in reads if own is None or not path.startswith(own)]
+        paths = {_source_of(path) for path in reads if own is None or not path.startswith(own)}
         if len(paths) > MAX_FILES or any(_changed_since(path, started) for path in paths):
             return
         files = {path: _fingerprint(path) for path in paths}
@@ -238,7 +239,18 @@ def _changed_since(path: str, moment: float) -> bool:
     try:
         return os.stat(path).st_mtime > moment
     except OSError:
-        return True
+        # That it is not there counts as well.
+        return False
+
+
+def _source_of(path: str) -> str:
+    """The source of compiled code, which Python itself compiles again when the source changes."""
+    if not path.endswith(".pyc"):
+        return path
+    try:
+        return source_from_cache(path)
+    except ValueError:
+        return path
 
 
 def _read_entry(data: Any) -> tuple[Profile, dict[str, str | None]] | None:
