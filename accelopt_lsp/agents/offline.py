@@ -35,7 +35,7 @@ from accelopt_lsp.agents.roles import (
     Tags,
     Usage,
 )
-from accelopt_lsp.nki.profile import Profile
+from accelopt_lsp.nki.profile import Profile, Resource
 from accelopt_lsp.profiler.base import FailureKind
 from accelopt_lsp.rewrites import catalogue
 from accelopt_lsp.rewrites.base import NotApplicable, Rewrite, RewriteContext, Site
@@ -337,10 +337,7 @@ def _score(
     experiences: Sequence[Experience],
     want: Tags,
 ) -> float:
-    bottlenecks = rewrite.description.bottlenecks
-    score = 0.0
-    if profile.bound is not None and profile.bound.value in bottlenecks:
-        score += 1.0 - 0.1 * bottlenecks.index(profile.bound.value)
+    score = relief(rewrite.description.bottlenecks, site.line, profile)
     score += 0.4 * shares.of(site.line) + 0.2 * shares.of_nest(site.line)
     score -= 0.15 * site.rank
     for experience in experiences:
@@ -350,6 +347,45 @@ def _score(
         weight = likeness * experience.win_rate * min(1.0, experience.ratio - 1.0)
         score += weight if experience.helpful else -weight
     return score
+
+
+_RELIEVED: Mapping[str, tuple[Resource, ...]] = {
+    "tensor": (Resource.TENSOR,),
+    "vector": (Resource.VECTOR,),
+    "scalar": (Resource.SCALAR,),
+    "gpsimd": (Resource.GPSIMD,),
+    "dma": (Resource.DMA_BANDWIDTH, Resource.DMA_LATENCY, Resource.ROOM),
+    "latency": (Resource.DMA_LATENCY, Resource.ENGINE_LATENCY, Resource.SYNC, Resource.ROOM),
+}
+"""What a rewrite that relieves a bound takes time from: fewer or larger transfers also wait less
+for room, and so do shorter chains of instructions."""
+_BOUNDING_CHANGES = {
+    "dma": "dma_free",
+    "vector": "vector_scalar_free",
+    "scalar": "vector_scalar_free",
+}
+
+
+def relief(bottlenecks: Sequence[str], line: int, profile: Profile) -> float:
+    """How much of a kernel's time a rewrite is about, from 0 to 1.
+
+    By the shares of the time that each resource bounded, no more than what-ifs allow; without
+    them by the resource that limits the kernel, the rewrite's first bottleneck counting most.
+    """
+    shares = profile.bounded_shares
+    if shares is None:
+        if profile.bound is None or profile.bound.value not in bottlenecks:
+            return 0.0
+        return 1.0 - 0.1 * bottlenecks.index(profile.bound.value)
+    relieved = {resource for name in bottlenecks for resource in _RELIEVED.get(name, ())}
+    found = sum(shares.get(resource.value, 0.0) for resource in relieved)
+    gains = {w.change: 1.0 - 1.0 / w.speedup for w in profile.what_ifs or () if w.line is None}
+    limits = [gains.get(_BOUNDING_CHANGES.get(name, "")) for name in bottlenecks]
+    known = [limit for limit in limits if limit is not None]
+    if known and len(known) == len(limits):
+        found = min(found, sum(known))
+    hoisted = [w for w in profile.what_ifs or () if w.line == line]
+    return max([found, *(1.0 - 1.0 / w.speedup for w in hoisted)])
 
 
 def _mixed(ranked: Sequence[tuple[Rewrite, Site]], count: int) -> list[tuple[Rewrite, Site]]:
@@ -372,8 +408,7 @@ def _as_plan(
     experiences: Sequence[Experience],
 ) -> Plan:
     reasons = [site.benefit] if site.benefit else []
-    if profile.bound is not None:
-        reasons.append(f"the kernel is bound by {profile.bound.value}")
+    reasons += _limits(profile)
     share, nest = shares.of(site.line), shares.of_nest(site.line)
     if share >= 0.005:
         reasons.append(f"line {site.line} takes {share:.0%} of the time")
@@ -391,6 +426,15 @@ def _as_plan(
         experiences=drawn,
         site=site,
     )
+
+
+def _limits(profile: Profile) -> list[str]:
+    """What limits a kernel, in words."""
+    shares = sorted((profile.bounded_shares or {}).items(), key=lambda item: -item[1])
+    named = [f"{name.replace('_', ' ')} {share:.0%}" for name, share in shares if share >= 0.1]
+    if named:
+        return [f"bounded by {', '.join(named[:3])}"]
+    return [] if profile.bound is None else [f"the kernel is bound by {profile.bound.value}"]
 
 
 def _gist(rewrite: str | None, title: str) -> tuple[str | None, str]:

@@ -9,7 +9,7 @@ import pytest
 from attrs import evolve, frozen
 
 from accelopt_lsp.agents.normalise import fingerprint, function_text, loop_depth
-from accelopt_lsp.agents.offline import OfflineAgent, tags_of
+from accelopt_lsp.agents.offline import OfflineAgent, relief, tags_of
 from accelopt_lsp.agents.roles import (
     Attempt,
     Candidate,
@@ -20,7 +20,7 @@ from accelopt_lsp.agents.roles import (
     Tags,
     Verdict,
 )
-from accelopt_lsp.nki.profile import Bound, Issued, LineProfile
+from accelopt_lsp.nki.profile import Bound, Issued, LineProfile, WhatIf
 from accelopt_lsp.profiler.base import Failure, FailureKind
 from accelopt_lsp.rewrites.base import Description, NotApplicable, Rewrite, RewriteContext, Site
 from tests.agents.landscape import TEXT, problem
@@ -105,6 +105,36 @@ async def test_the_bottleneck_decides_what_comes_first() -> None:
     tensor = problem()
     tensor = evolve(tensor, profile=evolve(tensor.profile, bound=Bound.TENSOR))
     assert (await plans(B, A, task=tensor))[0].rewrite == "set-b"
+
+
+async def test_bounded_shares_decide_where_they_are_known() -> None:
+    task = problem()
+    shares = {"tensor": 0.7, "dma_bandwidth": 0.2, "launch": 0.1}
+    mixed = evolve(task, profile=evolve(task.profile, bounded_shares=shares))
+    first = (await plans(A, B, task=mixed))[0]
+    assert first.rewrite == "set-b"
+    assert "bounded by tensor 70%, dma bandwidth 20%, launch 10%" in first.rationale
+
+
+def whats(change: str, speedup: float, line: int | None = None) -> WhatIf:
+    return WhatIf(change, line, 1.0 / speedup, speedup)
+
+
+@pytest.mark.parametrize(
+    ("bottlenecks", "shares", "found", "expected"),
+    [
+        (("dma",), {"dma_bandwidth": 0.5, "room": 0.2, "vector": 0.3}, None, 0.7),
+        (("dma", "latency"), {"dma_latency": 0.4, "sync": 0.1, "tensor": 0.5}, None, 0.5),
+        (("tensor",), {"dma_bandwidth": 1.0}, None, 0.0),
+        (("dma",), {"dma_bandwidth": 0.7, "vector": 0.3}, (whats("dma_free", 1.25),), 0.2),
+        (("dma",), {"dma_bandwidth": 0.7}, (whats("dma_free", 1.25), whats("x", 2.0, 7)), 0.5),
+        (("dma",), {"dma_bandwidth": 0.7}, (whats("load_hoisted", 2.0, 8),), 0.7),
+        (("dma", "latency"), {"dma_bandwidth": 0.7}, (whats("dma_free", 1.25),), 0.7),
+    ],
+)
+def test_relief_is_what_a_rewrite_can_take_away(bottlenecks, shares, found, expected) -> None:
+    profile = evolve(problem().profile, bounded_shares=shares, what_ifs=found)
+    assert relief(bottlenecks, 7, profile) == pytest.approx(expected)
 
 
 async def test_the_dearest_line_comes_first() -> None:
