@@ -16,7 +16,7 @@ from accelopt_lsp.profiler.simulator.timeline.policy import POLICIES
 from accelopt_lsp.profiler.simulator.timeline.schedule import simulate_with
 from accelopt_lsp.profiler.simulator.timeline.stream import stream_of
 from accelopt_lsp.profiler.simulator.trace import Trace
-from tests.timeline.builder import TRN1, Builder, tiled_matmul
+from tests.timeline.builder import TRN1, TRN2, Builder, tiled_matmul
 
 CAPACITY = 176 * 1024
 
@@ -155,6 +155,31 @@ def test_large_loaded_tensors_are_streamed():
     reloads = [code for code in schedule.stream.codes if schedule.stream.ops[code].name == "reload"]
     assert len(reloads) >= 80
     assert schedule.spill_save_bytes == 0
+
+
+def test_current_kernels_load_at_each_use_what_does_not_fit():
+    """As in step 4 of AWS's kernel-optimization: 256 KiB a partition, used twice."""
+    b = Builder(Dialect.CURRENT, TRN2)
+    x = b.hbm((128 * 64, 1024))
+    tiles = []
+    for i in range(64):
+        tile = b.tensor((128, 1024), site=1)
+        b.call(1, "nisa.dma_copy", dst=tile, src=x.rows(i * 128, i * 128 + 128))
+        tiles.append(tile)
+    for _ in range(2):
+        for tile in tiles:
+            result = b.tensor((128, 1024), site=2)
+            b.call(2, "nisa.activation", dst=result, op="exp", data=tile)
+    schedule = simulate(b.trace, TRN2)
+    loaded = [
+        work.dma.hbm_read_bytes
+        for code in schedule.stream.codes
+        if (work := schedule.stream.ops[code].work).dma is not None
+    ]
+    assert sum(loaded) == 2 * x.type.nbytes
+    assert schedule.spill_save_bytes == 0
+    whole = simulate_with(b.trace, TRN2, evolve(POLICIES[Dialect.CURRENT], streams=False))
+    assert whole.latency_ns > schedule.latency_ns
 
 
 def test_unrolled_tiles_share_places():
