@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from accelopt_lsp.profiler.simulator.abridging_values import LoopValue
 from accelopt_lsp.profiler.simulator.indexing import Affine
 from accelopt_lsp.profiler.simulator.masks import Mask
 from accelopt_lsp.profiler.simulator.plans import Plan, described
@@ -34,6 +35,8 @@ class Calls:
 
 def keyed(value: Any) -> Any:
     """An argument, or a part of one, as part of a key."""
+    if type(value) is LoopValue:
+        return value.fix()
     if isinstance(value, Tensor):
         return id(value.operand or value.typed())
     if isinstance(value, list | tuple):

@@ -18,12 +18,12 @@ from accelopt_lsp.profiler.simulator import state as sessions
 from accelopt_lsp.profiler.simulator.assignment import fill
 from accelopt_lsp.profiler.simulator.elements import ElementType, as_dtype, to_carrier
 from accelopt_lsp.profiler.simulator.errors import KernelRejected
-from accelopt_lsp.profiler.simulator.indexing import running_loops
+from accelopt_lsp.profiler.simulator.indexing import decide, running_loops
 from accelopt_lsp.profiler.simulator.library import entry_of
 from accelopt_lsp.profiler.simulator.placing import check_place, check_shared, check_value
 from accelopt_lsp.profiler.simulator.session import Session
 from accelopt_lsp.profiler.simulator.source import Site
-from accelopt_lsp.profiler.simulator.tensors import BlockTensor, Tensor
+from accelopt_lsp.profiler.simulator.tensors import BlockTensor, Origin, Tensor
 
 Address = Callable[[tuple[int, ...], int, int], tuple[int, int]]
 
@@ -190,23 +190,34 @@ def create(
         return session.allocate(
             sizes, element, buffer, name=label, line=line, site=number, pinned=pinned
         )
-    born = len(session.records)
+    serial = 0 if session.abridging is None else session.abridging.serial()
+    origin = Origin(serial, len(session.records))
     # The compiler sees the body of a loop once: a place that Python code adds up in it is that of
     # the first iteration, and what a later one makes of it here is no place at all.
     once = region.address is not None and all(index.first for index in running_loops())
 
-    def make(index: tuple[int, ...]) -> Tensor:
+    def make(index: tuple[int, ...], origin: Origin) -> Tensor:
         tile = sizes[first:]
         place = pinned
         if region.address is not None:
+            decide()
             place = region.address(index, tile[0], prod(tile[1:]) * element.nbytes)
             if once:
                 check_place(session.dialect, session.target, tile, element, buffer, place)
             if session.placed is None:
                 session.placed = line
         tensor = session.allocate(
-            tile, element, buffer, name=label, line=line, site=number, pinned=place, born=born
+            tile,
+            element,
+            buffer,
+            name=label,
+            line=line,
+            site=number,
+            pinned=place,
+            born=origin.born,
         )
+        if first:
+            tensor.settle().block = origin.serial
         if value is not None and buffer is Buffer.PSUM and value == 0:
             tensor.settle().fill(0)
         elif value is not None:
@@ -214,8 +225,8 @@ def create(
         return tensor
 
     if first == 0:
-        return make(())
-    blocks = BlockTensor(sizes[:first], sizes[first:], element, buffer, make)
+        return make((), origin)
+    blocks = BlockTensor(sizes[:first], sizes[first:], element, buffer, make, origin)
     session._check_tile(sizes[first:], prod(sizes[first + 1 :]) * element.nbytes, buffer)
     if value is not None and not (buffer is Buffer.PSUM and value == 0):
         for index in np.ndindex(*sizes[:first]):
@@ -237,6 +248,7 @@ def _create_hbm(
     if region.name == "shared_hbm":
         check_shared(session.dialect, label)
     if region.name == "shared_hbm" and session.grid:
+        decide()
         key = session.shared.key(label, sizes, element)
         found = session.shared.get(key)
         if found is not None:

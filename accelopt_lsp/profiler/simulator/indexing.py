@@ -6,29 +6,21 @@ them addresses a strided view at once, whatever the number of elements.
 
 from __future__ import annotations
 
+import sys
 from array import array
 from collections.abc import Iterator, Sequence
 from functools import cache
+from types import FrameType
 from typing import Any
 
 import numpy as np
 
 from accelopt_lsp.profiler.simulator import state as sessions
+from accelopt_lsp.profiler.simulator.abridging_values import LoopIndex, LoopValue, fixed
 from accelopt_lsp.profiler.simulator.elements import Array
 from accelopt_lsp.profiler.simulator.errors import KernelRejected
 from accelopt_lsp.profiler.simulator.masks import Mask
 from accelopt_lsp.profiler.simulator.registers import Register
-
-
-class LoopIndex(int):
-    """The value of a loop variable; an integer that knows where its loop is.
-
-    Attributes:
-        first, last: its loop is in its first or last iteration.
-    """
-
-    first: bool = False
-    last: bool = False
 
 
 def broadcast_grid(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[int, ...]:
@@ -76,16 +68,23 @@ class Form:
 
     def at(self, offset: int) -> Affine:
         """The index with this offset."""
+        if type(offset) is LoopValue:
+            # An abridged loop moves it, so it is like no other.
+            return self._new(offset)
         found = self.find(offset)
         if found is None:
             if len(self._made) >= _MANY:
                 self._made.clear()
             offset = int(offset)
-            found = self._made[offset] = object.__new__(Affine)
-            found.form = self
-            found.shape, found.strides, found.offset = self.shape, self.strides, offset
-            found._mask = found._column = found._line = None
+            found = self._made[offset] = self._new(offset)
         return found
+
+    def _new(self, offset: int) -> Affine:
+        made = object.__new__(Affine)
+        made.form = self
+        made.shape, made.strides, made.offset = self.shape, self.strides, offset
+        made._mask = made._column = made._line = None
+        return made
 
     def times(self, factor: int) -> Form:
         """Form of a multiple."""
@@ -212,7 +211,7 @@ class Affine:
         shape.extend(self.shape[axis:])
         strides.extend(self.strides[axis:])
         expanded = Affine(tuple(shape), tuple(strides), offset)
-        if spread is not None:
+        if spread is not None and type(offset) is int:
             _EXPANDED[spread] = expanded
         return expanded
 
@@ -227,7 +226,7 @@ class Affine:
 
     def values(self) -> Array:
         """All indices, as an int64 array of the grid's shape."""
-        total: Array = np.full((1,) * len(self.shape), self.offset, dtype=np.int64)
+        total: Array = np.full((1,) * len(self.shape), fixed(self.offset), dtype=np.int64)
         for axis, (size, stride) in enumerate(zip(self.shape, self.strides, strict=True)):
             form = [1] * len(self.shape)
             form[axis] = size
@@ -242,6 +241,8 @@ class Affine:
         return low, high
 
     def _plus(self, other: Any, sign: int) -> Any:
+        if type(other) is LoopValue:
+            return self.form.at(self.offset + sign * other)
         if isinstance(other, int | np.integer):
             return self.form.at(self.offset + sign * int(other))
         if not isinstance(other, Affine):
@@ -254,7 +255,7 @@ class Affine:
         kind = type(other)
         if kind is int or kind is LoopIndex:
             offset = self.offset + other
-            found = self.form.find(offset)
+            found = self.form.find(offset) if type(offset) is int else None
             return self.form.at(offset) if found is None else found
         return self._plus(other, 1)
 
@@ -280,7 +281,7 @@ class Affine:
         if form is None:
             form = self.form.times(other)
         offset = self.offset * other
-        found = form.find(offset)
+        found = form.find(offset) if type(offset) is int else None
         return form.at(offset) if found is None else found
 
     __rmul__ = __mul__
@@ -335,9 +336,13 @@ class Affine:
         raise KernelRejected("a mask cannot use !=; combine < and > by two instructions", "R033")
 
 
-@cache
 def arange(*args: int) -> Affine:
     """``nl.arange([start,] stop[, step])``: an index vector."""
+    return _arange(*map(fixed, args))
+
+
+@cache
+def _arange(*args: int) -> Affine:
     numbers = tuple(int(a) for a in args)
     if not 1 <= len(numbers) <= 3:
         raise KernelRejected(f"nl.arange takes 1 to 3 numbers, got {len(numbers)}")
@@ -420,7 +425,7 @@ class DynamicSlice:
 def loop_range(*args: Any, **kwargs: Any) -> Iterator[LoopIndex]:
     """``nl.affine_range`` and its siblings: ``(stop)``, ``(start, stop[, step])``."""
     if len(args) == 1 and type(args[0]) is int and not kwargs:
-        return counted(range(args[0]))
+        return _loop(range(args[0]), sys._getframe(1))
     numbers: list[Any] = [kwargs[k] if k in kwargs else None for k in ("start", "stop", "step")]
     for position, value in enumerate(args):
         numbers[position] = value
@@ -436,7 +441,21 @@ def loop_range(*args: Any, **kwargs: Any) -> Iterator[LoopIndex]:
             )
         if value is not None and not isinstance(value, int | np.integer):
             raise KernelRejected(f"loop bounds must be integers, got {value!r}")
-    return counted(range(int(start or 0), int(stop), int(1 if step is None else step)))
+    span = range(int(start or 0), int(stop), int(1 if step is None else step))
+    return _loop(span, sys._getframe(1))
+
+
+def _loop(span: range, frame: FrameType) -> Iterator[Any]:
+    session = sessions._current
+    if session is None or session.abridging is None:
+        return counted(span)
+    return session.abridging.loop(span, frame)
+
+
+def decide() -> None:
+    """Something depends on the iteration of every running loop, in a way nobody follows."""
+    for index in _NEST:
+        fixed(index)
 
 
 _NEST: list[LoopIndex] = []

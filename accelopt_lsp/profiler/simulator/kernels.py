@@ -18,6 +18,7 @@ from accelopt_lsp.nki.operands import Buffer
 from accelopt_lsp.nki.targets import Target, get_target
 from accelopt_lsp.profiler.simulator import following
 from accelopt_lsp.profiler.simulator import state as sessions
+from accelopt_lsp.profiler.simulator.abridging import Abridging
 from accelopt_lsp.profiler.simulator.cores import Cores, Program
 from accelopt_lsp.profiler.simulator.elements import Array, from_carrier
 from accelopt_lsp.profiler.simulator.endings import check_ending
@@ -240,6 +241,8 @@ def execute(
         grid: launch grid; the kernel's own, where it has one, wins.
         order: in which order the grid's programs start; by number unless given.
     """
+    if session.abridged and not session.valued and not session.following:
+        session.abridging = Abridging(session)
     names = _parameter_names(kernel.function, len(args))
     places: list[Any] = [
         _place(session, value, name) for name, value in zip(names, args, strict=True)

@@ -16,7 +16,7 @@ from attrs import define, field
 
 from accelopt_lsp.nki.operands import Buffer
 from accelopt_lsp.profiler.simulator.errors import KernelRejected
-from accelopt_lsp.profiler.simulator.indexing import LoopIndex, running_loops
+from accelopt_lsp.profiler.simulator.indexing import LoopIndex, decide, running_loops
 from accelopt_lsp.profiler.simulator.library import entry_of
 from accelopt_lsp.profiler.simulator.masking import masked_call
 from accelopt_lsp.profiler.simulator.masks import holds
@@ -58,6 +58,7 @@ def loop_reduce(
     """
     if session.pending is not None:
         session.flush()
+    decide()
     loops = tuple(indices) if isinstance(indices, list | tuple) else (indices,)
     if not loops or not all(isinstance(i, int | np.integer) for i in loops):
         raise KernelRejected("nl.loop_reduce takes the variables of loops as loop_indices")

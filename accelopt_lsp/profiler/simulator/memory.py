@@ -70,6 +70,7 @@ class Memory:
             on which line; in HBM only.
         origin: where elements holding nothing came from last, for messages.
         special: it is raw or has a map of what was written, so that :meth:`store` writes it.
+        block: serial number of the tensor with block dimensions that it is a block of; 0 for none.
     """
 
     array: Array | None = None
@@ -87,6 +88,7 @@ class Memory:
     written: Array | None = None
     special = False
     origin = ""
+    block = 0
 
     def __init__(
         self, id: int, buffer: Buffer, element: DType, rows: int, row: int, name: str, line: int

@@ -17,7 +17,7 @@ from accelopt_lsp.profiler.simulator.errors import (
     KernelRejected,
 )
 from accelopt_lsp.profiler.simulator.faults import pattern_fault
-from accelopt_lsp.profiler.simulator.indexing import Affine
+from accelopt_lsp.profiler.simulator.indexing import Affine, decide
 from accelopt_lsp.profiler.simulator.masks import Mask
 from accelopt_lsp.profiler.simulator.registers import Register
 from accelopt_lsp.profiler.simulator.tensors import Tensor
@@ -68,6 +68,7 @@ def with_index(view: Tensor, index: Index | None) -> Tensor:
         return view
     if view.dynamic is not None:
         raise KernelRejected("a view can have one run-time index only", "R083")
+    decide()
     view.dynamic = index
     view.operand = view._region = None
     return view

@@ -18,7 +18,7 @@ from accelopt_lsp.profiler.simulator import cores
 from accelopt_lsp.profiler.simulator import state as sessions
 from accelopt_lsp.profiler.simulator.elements import Array
 from accelopt_lsp.profiler.simulator.errors import KernelRejected
-from accelopt_lsp.profiler.simulator.indexing import counted
+from accelopt_lsp.profiler.simulator.indexing import counted, decide
 from accelopt_lsp.profiler.simulator.library import entry_of
 from accelopt_lsp.profiler.simulator.registers import Number, Register
 from accelopt_lsp.profiler.simulator.session import Session
@@ -35,6 +35,7 @@ def _running(name: str) -> Session:
             "R022",
         )
     session.flush()
+    decide()
     return session
 
 

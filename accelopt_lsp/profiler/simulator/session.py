@@ -19,6 +19,7 @@ from accelopt_lsp.nki.lowering import RESULT
 from accelopt_lsp.nki.operands import Buffer, OperandType, row_major_strides
 from accelopt_lsp.nki.targets import Target
 from accelopt_lsp.profiler.simulator import assignment, loop_reductions, masking, sums
+from accelopt_lsp.profiler.simulator.abridging_values import LoopValue
 from accelopt_lsp.profiler.simulator.calls import Calls, keyed
 from accelopt_lsp.profiler.simulator.elements import Array
 from accelopt_lsp.profiler.simulator.errors import InstructionLimit, KernelRejected
@@ -39,6 +40,7 @@ from accelopt_lsp.profiler.simulator.trace import Storage, Template, Trace
 from accelopt_lsp.profiler.simulator.values import compute
 
 if TYPE_CHECKING:
+    from accelopt_lsp.profiler.simulator.abridging import Abridging
     from accelopt_lsp.profiler.simulator.cores import Cores
 
 RECORDED_INSTRUCTIONS = 1_000_000
@@ -66,6 +68,8 @@ class Session:
         nki_version: NKI version in force; None takes whatever any version of the dialect has.
         placed: line of the first tile that the kernel placed by direct allocation (legacy).
         hbm_tensors: tensors that it created in HBM: allocation, memory, name, line.
+        abridged: loops may be continued from a few of their iterations.
+        abridging: what does so; None where all iterations run.
     """
 
     def __init__(
@@ -77,6 +81,7 @@ class Session:
         full: bool,
         instruction_limit: int = 5_000_000,
         names: dict[Any, str] | None = None,
+        abridged: bool = False,
     ) -> None:
         self.target = target
         self.dialect = dialect
@@ -112,6 +117,8 @@ class Session:
         self._sbuf = target.integer("sbuf_partition_bytes")
         self._psum = target.integer("psum_partition_bytes")
         self.issued = 0
+        self.abridged = abridged
+        self.abridging: Abridging | None = None
 
     def begin_values(self) -> None:
         """Engine state that lives on between instructions is as it was at the start."""
@@ -257,6 +264,10 @@ class Session:
 
     def plan(self, entry: Entry, bound: dict[str, Any]) -> Plan:
         """The prepared call."""
+        if self.abridging is not None:
+            for name, value in bound.items():
+                if type(value) is LoopValue:
+                    bound[name] = value.fix()
         values = list(bound.values())
         kinds = (entry, *map(type, values))
         calls = self.calls.get(kinds)

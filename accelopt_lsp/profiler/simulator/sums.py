@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from accelopt_lsp.profiler.simulator.abridging_values import fixed
 from accelopt_lsp.profiler.simulator.errors import KernelRejected
 from accelopt_lsp.profiler.simulator.memory import FULL
 
@@ -17,6 +18,8 @@ def accumulates(session: Session, step: Step, bound: dict[str, Any], result: Ten
     """Whether a product adds to its destination: by its argument, else after the first one."""
     target: Tensor = result if result is not None else bound["dst"]
     wish = step.issue.attr("accumulate")
+    # Whether places of other products meet this one is compared as plain numbers.
+    fixed(target.offset)
     memory = target.settle()
     place = (target._region or target.region())[1:]
     known = memory.products

@@ -14,6 +14,7 @@ from accelopt_lsp.nki.dialects import Dialect
 from accelopt_lsp.nki.dtypes import DType
 from accelopt_lsp.nki.operands import Buffer, Dynamic, OperandType, row_major_strides
 from accelopt_lsp.profiler.simulator import state as sessions
+from accelopt_lsp.profiler.simulator.abridging_values import LoopValue, fixed, plain
 from accelopt_lsp.profiler.simulator.elements import ELEMENTS, Array, ElementType
 from accelopt_lsp.profiler.simulator.errors import KernelRejected
 from accelopt_lsp.profiler.simulator.indexing import Affine, LoopIndex
@@ -142,7 +143,7 @@ class Tensor(Operators):
             raise KernelRejected(self.fault.describe(), "R028")
         start = 0
         if self.buffer is not Buffer.HBM and self.memory is not None:
-            start = self.offset // self.row
+            start = fixed(self.offset // self.row)
         dynamic = None if self.dynamic is None else self.dynamic.described()
         found = operand_type(self.shape, self.strides, self.element, self.buffer, start, dynamic)
         self.operand = found
@@ -169,16 +170,17 @@ class Tensor(Operators):
         rows, inside = extent
         first, column = divmod(self.offset, row)
         last = column + inside
+        first = plain(first)
         if last < row:
             found = (
                 memory.id,
                 first,
                 first + rows + 1,
-                column * nbytes,
-                (last + 1) * nbytes,
+                plain(column) * nbytes,
+                (plain(last) + 1) * nbytes,
             )
         else:
-            found = (memory.id, first, first + rows + 1 + last // row, 0, row * nbytes)
+            found = (memory.id, first, first + rows + 1 + plain(last // row), 0, row * nbytes)
         self._region = found
         return found
 
@@ -191,7 +193,7 @@ class Tensor(Operators):
 
     def narrow(self, axis: int, low: int, high: int) -> Tensor:
         """Positions ``low`` to ``high`` of one axis."""
-        shape = (*self.shape[:axis], high - low, *self.shape[axis + 1 :])
+        shape = (*self.shape[:axis], fixed(high - low), *self.shape[axis + 1 :])
         offset = self.offset + low * self.strides[axis]
         view = Tensor(self.memory, shape, self.strides, offset, self.element, self.buffer)
         if self.dynamic is not None:
@@ -398,6 +400,21 @@ class Tensor(Operators):
         return sessions.active().copy(self, dtype)
 
 
+class Origin:
+    """Where a tensor with block dimensions was made; views of it share this.
+
+    Attributes:
+        serial: number among those of abridged loops; 0 where nothing is abridged.
+        born: number of records before it.
+    """
+
+    __slots__ = ("born", "serial")
+
+    def __init__(self, serial: int, born: int) -> None:
+        self.serial = serial
+        self.born = born
+
+
 class BlockTensor:
     """A legacy tensor with block dimensions: one allocation a block, made when first used.
 
@@ -405,9 +422,20 @@ class BlockTensor:
         blocks: sizes of the block dimensions.
         tile: sizes of one block; dimension 0 is the partition dimension.
         prefix: block indices already given.
+        origin: where it was made.
     """
 
-    __slots__ = ("_made", "_views", "blocks", "buffer", "element", "make", "prefix", "tile")
+    __slots__ = (
+        "_made",
+        "_views",
+        "blocks",
+        "buffer",
+        "element",
+        "make",
+        "origin",
+        "prefix",
+        "tile",
+    )
 
     def __init__(
         self,
@@ -416,7 +444,9 @@ class BlockTensor:
         element: DType,
         buffer: Buffer,
         make: Any,
+        origin: Origin,
     ) -> None:
+        self.origin = origin
         self.blocks = blocks
         self.tile = tile
         self.element = element
@@ -444,6 +474,8 @@ class BlockTensor:
 
     def block(self, index: tuple[int, ...]) -> Tensor:
         """The tile of one block."""
+        if LoopValue in map(type, index):
+            return self._moving(index)
         found = self._made.get(index)
         if found is None:
             for position, size in zip(index, self.blocks):  # noqa: B905 - equally many
@@ -453,14 +485,27 @@ class BlockTensor:
                         f"{list(self.blocks)}",
                         "R028",
                     )
-            found = self._made[index] = self.make(index)
+            found = self._made[index] = self.make(index, self.origin)
+        return found
+
+    def _moving(self, index: tuple[Any, ...]) -> Tensor:
+        """The tile of a block that an abridged loop moves over."""
+        place = tuple(map(plain, index))
+        abridging = sessions.active().abridging
+        if not all(0 <= part < size for part, size in zip(index, self.blocks, strict=False)):
+            return self.block(tuple(map(int, index)))
+        fresh = place not in self._made
+        found = self.block(place)
+        if abridging is not None:
+            abridging.accessed(self, index, fresh)
         return found
 
     def _split(self, key: Any) -> tuple[Tensor | BlockTensor, tuple[Any, ...]]:
         parts = key if type(key) is tuple else (key,)
         wanted = len(self.blocks) - len(self.prefix)
         index = parts[:wanted]
-        if not self.prefix:
+        moving = LoopValue in map(type, index)
+        if not self.prefix and not moving:
             try:
                 known = self._made.get(index)
             except TypeError:
@@ -469,7 +514,7 @@ class BlockTensor:
                 return known, parts[wanted:]
         if len(index) == wanted and not self.prefix and _WHOLE.issuperset(map(type, index)):
             return self.block(tuple(map(int, index))), parts[wanted:]
-        if Ellipsis in index:
+        if not moving and Ellipsis in index:
             raise KernelRejected("index the block dimensions first, each by an integer", "R014")
         numbers = []
         for part in index:
@@ -477,17 +522,25 @@ class BlockTensor:
                 raise KernelRejected(
                     "block dimensions are indexed by integers and loop variables", "R014"
                 )
-            numbers.append(part.__index__())
+            numbers.append(part if type(part) is LoopValue else part.__index__())
         prefix = (*self.prefix, *numbers)
         if len(prefix) == len(self.blocks):
             return self.block(prefix), parts[wanted:]
-        view = BlockTensor(self.blocks, self.tile, self.element, self.buffer, self.make)
+        view = BlockTensor(
+            self.blocks, self.tile, self.element, self.buffer, self.make, self.origin
+        )
         view._made = self._made
         view.prefix = prefix
         return view, ()
 
     def __getitem__(self, key: Any) -> Any:
-        if type(key) is tuple and key and type(key[-1]) in KEYS and not self.prefix:
+        if (
+            type(key) is tuple
+            and key
+            and type(key[-1]) in KEYS
+            and not self.prefix
+            and LoopValue not in map(type, key)
+        ):
             # Views by block and affine indices, once more: most kernels of NKI 0.1 use each of
             # them for writing and for reading.
             try:
@@ -502,7 +555,7 @@ class BlockTensor:
         if type(rest[0]) is not Affine:
             return found[rest]
         view = views.advanced(found, rest)
-        if view.shared and not self.prefix:
+        if view.shared and not self.prefix and LoopValue not in map(type, key):
             self._views[key] = view
         return view
 

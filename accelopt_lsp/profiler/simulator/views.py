@@ -8,6 +8,7 @@ import numpy as np
 
 from accelopt_lsp.nki.operands import Buffer, OperandType
 from accelopt_lsp.profiler.simulator import run_time
+from accelopt_lsp.profiler.simulator.abridging_values import LoopValue, fixed, plain
 from accelopt_lsp.profiler.simulator.dynamic import Index
 from accelopt_lsp.profiler.simulator.errors import (
     MIXED_INDICES,
@@ -44,7 +45,13 @@ def select(tensor: Tensor, key: Any) -> Tensor:
     if key is Ellipsis:
         return tensor
     known = tensor.views
-    if known is not None and type(key) is tuple and key and type(key[-1]) in KEYS:
+    if (
+        known is not None
+        and type(key) is tuple
+        and key
+        and type(key[-1]) in KEYS
+        and (len(key) < 2 or type(key[0]) is not LoopValue)
+    ):
         try:
             view = known.get(key)
         except TypeError:
@@ -56,11 +63,11 @@ def select(tensor: Tensor, key: Any) -> Tensor:
     parts = key if type(key) is tuple else tuple(key) if isinstance(key, tuple) else (key,)
     for part in parts:
         kind = type(part)
-        if kind is slice or kind is int or kind is LoopIndex:
+        if kind is slice or kind is int or kind is LoopIndex or kind is LoopValue:
             continue
         if kind is Affine:
             view = advanced(tensor, parts)
-            if view.shared and view is not tensor:
+            if view.shared and view is not tensor and LoopValue not in map(type, parts):
                 if tensor.views is None:
                     tensor.views = {}
                 tensor.views[parts] = view
@@ -132,8 +139,8 @@ def _basic(tensor: Tensor, parts: tuple[Any, ...]) -> Tensor:
             if step != 1 and on_chip and dim == 0:
                 raise KernelRejected(STRIDED_PARTITIONS, "R082")
             offset += start * stride
-            new_shape.append(count)
-            new_strides.append(stride * step)
+            new_shape.append(fixed(count))
+            new_strides.append(stride * fixed(step))
         elif isinstance(part, DynamicSlice) and isinstance(part.start, Register | Tensor):
             moved, index = run_time.offset_of(part.start, stride, size - part.size + 1)
             offset += moved
@@ -191,6 +198,8 @@ def _slice_bounds(dim: int, size: int, start: Any, stop: Any, step: Any) -> tupl
 
 
 def _integer(value: Any) -> int:
+    if type(value) is LoopValue:
+        return value  # type: ignore[return-value]
     if isinstance(value, int):
         return int(value)
     if hasattr(value, "__index__"):
@@ -214,7 +223,7 @@ def advanced(tensor: Tensor, parts: tuple[Any, ...]) -> Tensor:
         row, kind = rows.offset, type(columns)
         if kind is Affine:
             plane, column, forms = True, columns.offset, (rows.form, columns.form)
-        elif kind is int:
+        elif kind is int or kind is LoopValue:
             plane, column, forms = True, columns, (rows.form, None)
     if not plane:
         special = _unlike(tensor, parts)
@@ -248,7 +257,7 @@ def advanced(tensor: Tensor, parts: tuple[Any, ...]) -> Tensor:
             offsets = [p.offset if type(p) is Affine else _integer(p) for p in parts]
             view.fault = _fault(tensor, pattern.shape, forms, offsets)
         return view
-    if offset == origin and pattern.whole:
+    if pattern.whole and offset == origin:
         tensor.shared = True
         return tensor
     memory, element = tensor.memory, tensor.element
@@ -263,12 +272,13 @@ def advanced(tensor: Tensor, parts: tuple[Any, ...]) -> Tensor:
     last = start + extent[1]
     if last < length:
         nbytes = element.nbytes
+        row = plain(first)
         view._region = (
             memory.id,
-            first,
-            first + extent[0] + 1,
-            start * nbytes,
-            (last + 1) * nbytes,
+            row,
+            row + extent[0] + 1,
+            plain(start) * nbytes,
+            (plain(last) + 1) * nbytes,
         )
     if tensor.buffer is Buffer.HBM:
         first = 0
@@ -276,6 +286,7 @@ def advanced(tensor: Tensor, parts: tuple[Any, ...]) -> Tensor:
         # Tiles are indexed in the same way again, in HBM hardly anything is. Numbers are no part
         # of a key unless they are last, where their type is seen: 1.0 equals 1 and is no index.
         view.shared = True
+    first = fixed(first)
     view.operand = pattern.types.get(first)
     if view.operand is None:
         pattern.types[first] = view.typed()
@@ -293,7 +304,7 @@ def _unlike(tensor: Tensor, parts: tuple[Any, ...]) -> Tensor | None:
     if len(parts) == len(tensor.shape):
         for part in parts:
             kind = type(part)
-            if kind is Affine or kind is int or kind is LoopIndex:
+            if kind is Affine or kind is int or kind is LoopIndex or kind is LoopValue:
                 continue
             if isinstance(part, slice | DynamicSlice) or part is None:
                 raise KernelRejected(MIXED_INDICES, "R035")

@@ -1,0 +1,447 @@
+"""Traces in which most iterations of a loop are not run but continued from those that were.
+
+A kernel's Python costs some ten microseconds an instruction, and most of what it does is the same
+in every iteration. Here a loop's body runs until two iterations in a row are proved to do the same
+up to a constant step; then as many are left out as are proved to do so too, what they would have
+added to the trace is written from the steps (:mod:`.abridging_records`), and what Python holds is
+moved to where the last of them would have left it. The trace equals that of the full run.
+
+**The argument.** Let ``S(t)`` be what the body can reach when iteration ``t`` ends
+(:mod:`.abridging_state`). Say that an iteration *moves* the one before if everything is the same
+except that each value that depends on the loop's variable has changed by its own constant, each
+tile that was made in the loop has become the one made at the same place an iteration later, and
+each position in the trace lies as many records further as an iteration has.
+
+1. If ``S(t-2)`` and ``S(t-1)`` differ by such a move, iteration ``t`` begins where iteration ``t-1``
+   began, moved. Python is deterministic and so is the simulator; a step that computes with affine
+   values keeps the move; and tiles are numbered in order. So iteration ``t`` can differ from
+   ``t-1`` by more than a move only if something is *decided* by a value that moves.
+2. Every such decision is noted where it falls (:mod:`.abridging_values`), with the number of
+   iterations in which it falls the same way: comparisons of kernel or simulator (bounds of
+   indices, where a mask begins and ends, rows of an offset) are signs of affine forms, so they
+   hold up to an iteration that is computed; whatever else wants an integer holds for one
+   iteration. The least of these is the loop's ``limit``. Blocks of a tensor with block dimensions,
+   which are looked up by index, are checked one by one instead.
+3. So if iteration ``t-1``'s decisions hold in ``t``, and those of ``t`` hold before ``limit``, all
+   iterations from ``t`` up to ``limit`` are the same up to moves, and each number in their records
+   is an arithmetic progression, known from the two that ran. Iteration ``limit`` runs again.
+4. In a nest, an inner loop has left out iterations of its own. Decisions on values that depend on
+   both variables are affine in both, so in the outer loop they hold wherever they hold for the
+   first and the last of what the inner loop left out; they are noted for both.
+
+A loop is run in full unless it is a ``for`` statement over the call of a range (so that the only
+thing that lasts between iterations is in variables), everything in reach can be seen through, and
+nothing in reach changes otherwise than by a move: no counter, no growing list, no dictionary that
+is filled, no attribute that changes. So are loops in which programs meet, registers or run-time
+addresses are used, or ``nl.loop_reduce`` adds up. Where values are computed, or recorded to be
+computed, nothing is abridged at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from types import CodeType, FrameType
+from typing import TYPE_CHECKING, Any
+
+from attrs import define, field
+
+from accelopt_lsp.profiler.simulator.abridging_code import ForStatement, for_statement
+from accelopt_lsp.profiler.simulator.abridging_records import (
+    add_iterations,
+    add_storages,
+    more_records,
+    same_issues,
+    same_storages,
+)
+from accelopt_lsp.profiler.simulator.abridging_state import Reach, Snapshot, Unprovable
+from accelopt_lsp.profiler.simulator.abridging_values import Loop, LoopValue, plain, spread
+from accelopt_lsp.profiler.simulator.indexing import _NEST, counted
+from accelopt_lsp.profiler.simulator.memory import Memory
+from accelopt_lsp.profiler.simulator.tensors import BlockTensor, Tensor
+
+if TYPE_CHECKING:
+    from accelopt_lsp.profiler.simulator.session import Session
+
+LEAST_ITERATIONS = 3
+"""Shorter loops run in full: two iterations run in any case."""
+_WORTH = 5
+"""Records that looking at what an iteration leaves must save at least."""
+_ATTEMPTS = 4
+"""Pairs of iterations of one execution that are compared without success before it is given up."""
+_FAILURES = 3
+"""Executions of one loop that are given up, before it is not tried again."""
+
+
+@define(slots=True, eq=False)
+class Access:
+    """Blocks that an iteration looked up in a tensor with block dimensions.
+
+    Attributes:
+        owner: the tensor.
+        key: block index in this iteration.
+        terms: what each number of it depends on.
+        spans: how often, and by which steps, inner loops repeated that in iterations left out.
+        fresh: the blocks were made then.
+    """
+
+    owner: BlockTensor
+    key: tuple[int, ...]
+    terms: tuple[tuple[tuple[Loop, int], ...], ...]
+    spans: tuple[tuple[int, tuple[int, ...]], ...]
+    fresh: bool
+
+    def step(self, loop: Loop) -> tuple[int, ...]:
+        """Change of the index from one iteration of a loop to the next."""
+        return tuple([sum(c for other, c in terms if other is loop) for terms in self.terms])
+
+    def name(self, shift: tuple[int, ...]) -> tuple[Any, ...]:
+        """What tells it from other accesses of an iteration, moved by a step."""
+        return id(self.owner.origin), _add(self.key, shift, 1), self.spans, self.fresh
+
+    def keys(self) -> list[tuple[int, ...]]:
+        """All indices that it stands for."""
+        found = [self.key]
+        for count, step in self.spans:
+            found = [_add(key, step, n) for n, key in product(range(count), found)]
+        return found
+
+
+def _add(key: tuple[int, ...], step: tuple[int, ...], times: int) -> tuple[int, ...]:
+    return tuple([k + times * s for k, s in zip(key, step, strict=True)])
+
+
+@define(slots=True, eq=False)
+class _Past:
+    """Where an iteration that has ended stands in the trace, and what it left.
+
+    Attributes:
+        records, storages, iterations, issued: counts when it began.
+        limit: see :class:`Loop`.
+        snapshot: what was in reach at its end; None where nobody looked.
+        alike: it moved the iteration before.
+    """
+
+    records: int
+    storages: int
+    iterations: int
+    issued: int
+    limit: int = 0
+    snapshot: Snapshot | None = None
+    alike: bool = False
+    accesses: list[Access] = field(factory=list)
+
+
+class Abridging:
+    """Abridges the loops of one session.
+
+    Attributes:
+        executed, skipped: iterations of the loops that were tried: run, and left out.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.executed = 0
+        self.skipped = 0
+        self._serial = 0
+        self._blocks: dict[tuple[int, tuple[int, ...]], int] | None = None
+        self._reach = Reach()
+        self._failures: dict[tuple[int, int], int] = {}
+        self._small: dict[tuple[int, int], int] = {}
+        self._codes: dict[tuple[int, int], CodeType] = {}
+
+    def loop(self, span: range, frame: FrameType) -> Iterator[Any]:
+        """Run a loop whose range the frame of user code has just made."""
+        if len(span) < LEAST_ITERATIONS or not self.session.tracing:
+            return counted(span)
+        site = (id(frame.f_code), frame.f_lasti)
+        statement = for_statement(frame.f_code, frame.f_lasti)
+        if statement is None or self._failures.get(site, 0) >= _FAILURES:
+            return counted(span)
+        return self._run(span, frame, statement, site)
+
+    def serial(self) -> int:
+        """A number for something that begins."""
+        self._serial += 1
+        return self._serial
+
+    def _run(
+        self, span: range, frame: FrameType, statement: ForStatement, site: tuple[int, int]
+    ) -> Iterator[LoopValue]:
+        session = self.session
+        trace, records = session.trace, session.records
+        iterations = trace.iterations
+        nest: list[Any] = _NEST
+        depth, count = len(nest), len(span)
+        loop = Loop(depth, count, self.serial())
+        terms = ((loop, span.step),)
+        self._codes[site] = frame.f_code
+        # What was in reach before the loop counts as the end of an iteration.
+        past = [_Past(-1, -1, -1, -1)]
+        number, value, start = 0, span.start, -1
+        attempts, success = _ATTEMPTS, False
+        if self._small.get(site, count) * (count - 2) >= _WORTH:
+            self._look(past[0], loop, frame, statement)
+        try:
+            while number < count:
+                value = span[number]
+                loop.begin(number)
+                index = LoopValue(value, terms, loop)
+                if number == 0:
+                    nest.append(index)
+                else:
+                    nest[depth] = index
+                start = len(records)
+                past.append(_Past(start, len(trace.storages), len(iterations), session.issued))
+                yield index
+                iterations.extend((depth, value, start, len(records)))
+                size = len(records) - start
+                start = -1
+                number += 1
+                self.executed += 1
+                if number == 1:
+                    self._small[site] = size
+                if attempts == 0 or size * (count - number) < _WORTH:
+                    continue
+                if frame.f_lasti not in statement.places:
+                    continue
+                skipped = self._advance(loop, past, frame, statement)
+                if skipped > 0:
+                    number += skipped
+                    success = True
+                    attempts = _ATTEMPTS
+                    past.clear()
+                elif skipped < 0:
+                    attempts -= 1
+            if not success and attempts < _ATTEMPTS:
+                self._failures[site] = self._failures.get(site, 0) + 1
+        finally:
+            if start >= 0:
+                # Left by break, return or an error.
+                iterations.extend((depth, value, start, len(records)))
+            loop.alive = False
+            del nest[depth:]
+
+    def _look(self, now: _Past, loop: Loop, frame: FrameType, statement: ForStatement) -> None:
+        try:
+            now.snapshot = Snapshot(self.session, frame, statement.carried, loop, self._reach)
+        except Unprovable:
+            now.snapshot = None
+
+    def _advance(
+        self, loop: Loop, past: list[_Past], frame: FrameType, statement: ForStatement
+    ) -> int:
+        """Iterations that were left out after this one; -1 where it is not like the one before."""
+        now = past[-1]
+        now.limit = loop.limit
+        if loop.limit <= loop.number + 1:
+            return 0
+        now.accesses = list(loop.accesses.values())
+        before = past[-2] if len(past) > 1 else None
+        self._look(now, loop, frame, statement)
+        if now.snapshot is None:
+            return -1
+        if before is None or before.snapshot is None:
+            return 0
+        storages = len(self.session.trace.storages) - now.storages
+        records = len(self.session.records) - now.records
+        now.alike = now.snapshot.continues(before.snapshot, storages, records)
+        if not now.alike:
+            return -1
+        # The state before the older of the two iterations is moved as well.
+        if not before.alike or before.limit <= loop.number:
+            return 0
+        return self._skip(loop, before, now)
+
+    def _skip(self, loop: Loop, before: _Past, now: _Past) -> int:
+        session = self.session
+        trace = session.trace
+        storages = len(trace.storages) - now.storages
+        size = len(session.records) - now.records
+        entries = len(trace.iterations) - now.iterations
+        assert now.snapshot is not None and before.snapshot is not None
+        old, new = session.records[before.records : now.records], session.records[now.records :]
+        old_tiles, new_tiles = (
+            trace.storages[before.storages : now.storages],
+            trace.storages[now.storages :],
+        )
+        if (
+            len(old) != size
+            or len(old_tiles) != storages
+            or now.iterations - before.iterations != entries
+            or not same_issues(old, new)
+            or not same_storages(old_tiles, new_tiles)
+        ):
+            return -1
+        count = loop.limit - loop.number - 1
+        accesses = self._accesses(loop, before, now, storages)
+        if accesses is None:
+            return -1
+        self._blocks = None
+        for access in accesses:
+            count = self._agreeing(loop, accesses, access, storages, count)
+        moved = now.snapshot.moved(before.snapshot)
+        held = _held(loop, moved, accesses)
+        issued = session.issued - now.issued
+        if (
+            count <= 0
+            or held is None
+            or session.issued + count * issued > session.instruction_limit
+        ):
+            return -1
+        now.snapshot.move(moved, count, storages, size)
+        for access in accesses:
+            self._make_blocks(access, access.step(loop), count, storages, held)
+        session.records.extend(more_records(old, new, count))  # type: ignore[arg-type]
+        add_storages(trace, old_tiles, new_tiles, count)
+        add_iterations(trace, before.iterations, now.iterations, count)
+        session.issued += count * issued
+        self.skipped += count
+        spread(loop, count)
+        for access in accesses:
+            self._spread(loop, access, count)
+        return count
+
+    # Tensors with block dimensions.
+
+    def accessed(self, owner: BlockTensor, key: tuple[Any, ...], fresh: bool) -> None:
+        """Note that a block was looked up by an index that moves."""
+        terms = tuple([part.terms if type(part) is LoopValue else () for part in key])
+        access = Access(owner, tuple(map(plain, key)), terms, (), fresh)
+        self._note(access)
+
+    def _note(self, access: Access) -> None:
+        name = access.name((0,) * len(access.key))
+        for terms in access.terms:
+            for loop, _ in terms:
+                if loop.alive:
+                    loop.accesses.setdefault(name, access)
+
+    def _accesses(
+        self, loop: Loop, before: _Past, now: _Past, storages: int
+    ) -> list[Access] | None:
+        """This iteration's accesses; None where they are not those of the one before, moved."""
+        expected = {access.name(access.step(loop)) for access in before.accesses}
+        still = (0,) * 8
+        found = {access.name(still[: len(access.key)]) for access in now.accesses}
+        if expected != found or any(a.owner.origin.serial > loop.serial for a in now.accesses):
+            return None
+        return now.accesses
+
+    def _expected(
+        self, loop: Loop, accesses: list[Access], storages: int
+    ) -> dict[tuple[int, tuple[int, ...]], int]:
+        """Storages of blocks that all iterations left would make."""
+        if self._blocks is None:
+            self._blocks = {}
+            left = loop.count - loop.number
+            for access in accesses:
+                step = access.step(loop)
+                for key in access.keys() if access.fresh else ():
+                    memory = access.owner._made[key].memory
+                    assert memory is not None
+                    for number in range(1, left):
+                        place = (id(access.owner.origin), _add(key, step, number))
+                        self._blocks[place] = memory.id + number * storages
+        return self._blocks
+
+    def _agreeing(
+        self, loop: Loop, accesses: list[Access], access: Access, storages: int, count: int
+    ) -> int:
+        """In how many more iterations an access finds, or makes, what it has to."""
+        made = access.owner._made
+        step = access.step(loop)
+        for key in access.keys():
+            if access.fresh:
+                for number in range(1, count + 1):
+                    if _add(key, step, number) in made:
+                        count = number - 1
+                        break
+                continue
+            here = made[key].memory
+            earlier = made.get(_add(key, step, -1))
+            if here is None or earlier is None or earlier.memory is None:
+                return 0
+            change = here.id - earlier.memory.id
+            for number in range(1, count + 1):
+                there = made.get(_add(key, step, number))
+                expected = here.id + number * change
+                if there is None:
+                    # It may be one that these iterations make.
+                    place = (id(access.owner.origin), _add(key, step, number))
+                    found = self._expected(loop, accesses, storages).get(place)
+                else:
+                    found = None if there.memory is None else there.memory.id
+                if found != expected:
+                    count = number - 1
+                    break
+        return count
+
+    def _make_blocks(
+        self,
+        access: Access,
+        step: tuple[int, ...],
+        count: int,
+        storages: int,
+        held: dict[int, Memory],
+    ) -> None:
+        """Blocks that the iterations left out would have made."""
+        made = access.owner._made
+        access.owner._views.clear()
+        if not access.fresh:
+            return
+        for key in access.keys():
+            tile = made[key]
+            memory = tile.memory
+            assert memory is not None
+            if id(memory) in held:
+                # What Python holds is the block of the last of them from now on.
+                made[_add(key, step, count)] = tile
+                tile, made[key] = _copy(tile, -count * storages), _copy(tile, -count * storages)
+                last = count - 1
+            else:
+                last = count
+            for number in range(1, last + 1):
+                made[_add(key, step, number)] = _copy(tile, number * storages)
+
+    def _spread(self, loop: Loop, access: Access, count: int) -> None:
+        """An access of iterations left out, for the loops around."""
+        step = access.step(loop)
+        terms = tuple([tuple([t for t in part if t[0] is not loop]) for part in access.terms])
+        self._note(
+            Access(
+                access.owner,
+                _add(access.key, step, 1),
+                terms,
+                (*access.spans, (count, step)),
+                access.fresh,
+            )
+        )
+
+
+def _held(loop: Loop, moved: list[Memory], accesses: list[Access]) -> dict[int, Memory] | None:
+    """Moved tiles that are blocks of tensors made before the loop; None where one stays."""
+    blocks: dict[int, Memory] = {}
+    for access in accesses:
+        if access.fresh:
+            for key in access.keys():
+                memory = access.owner._made[key].memory
+                if memory is not None:
+                    blocks[id(memory)] = memory
+    held = {id(memory): memory for memory in moved if 0 < memory.block < loop.serial}
+    return None if held.keys() - blocks.keys() else held
+
+
+def _copy(tile: Tensor, shift: int) -> Tensor:
+    """A block like another one, made so many storages later."""
+    old = tile.memory
+    assert old is not None
+    memory = Memory(old.id + shift, old.buffer, old.element, old.rows, old.row, old.name, old.line)
+    memory.initial, memory.state = old.initial, old.state
+    memory.masked, memory.quiet = old.masked, old.quiet
+    memory.block = old.block
+    if old.products is not None:
+        memory.products = list(old.products)
+    made = Tensor(memory, tile.shape, tile.strides, tile.offset, tile.element, tile.buffer)
+    made.operand = tile.operand
+    return made
