@@ -111,7 +111,7 @@ def interval(
     extrapolated = bool(
         _kernels(alike) < MIN_KERNELS
         or not _in_range(latency_ms, near)
-        or (spill_share is not None and spill_share > _most_spills(near) + SPILL_MARGIN)
+        or _spills_more(spill_share, near)
     )
     pool = near if _kernels(near) >= MIN_KERNELS else list(known)
     half = WIDENING if not pool else _half_width(alike, pool, extrapolated)
@@ -166,8 +166,10 @@ def _in_range(latency_ms: float, rows: Sequence[Residual]) -> bool:
     return shortest <= latency_ms <= max(r.measured_ms for r in rows) * RANGE
 
 
-def _most_spills(rows: Sequence[Residual]) -> float:
-    return max((r.spill_share or 0.0 for r in rows), default=0.0)
+def _spills_more(share: float | None, rows: Sequence[Residual]) -> bool:
+    """Whether a share of spills lies beyond those that are known."""
+    known = [r.spill_share for r in rows if r.spill_share is not None]
+    return share is not None and bool(known) and share > max(known) + SPILL_MARGIN
 
 
 @frozen(slots=True)
