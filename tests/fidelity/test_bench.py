@@ -208,7 +208,7 @@ def test_the_script_prints_both_tables(checkout, tmp_path, capsys):
 
 
 def test_work_is_done_in_order_and_counted():
-    seen = []
+    seen: list[int] = []
 
     async def slow(item):
         await asyncio.sleep(0.01 * (3 - item))
