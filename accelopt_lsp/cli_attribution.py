@@ -40,15 +40,6 @@ _LETTERS = {
     "room": "r",
     "launch": "l",
 }
-_CHANGES = {
-    "dma_free": "DMA took no time",
-    "tensor_only": "Tensor Engine ran at its peak and waited for nothing",
-    "vector_scalar_free": "Vector and Scalar took no time",
-    "load_hoisted": "nothing were loaded again",
-    "no_spills": "spills and re-loads took no time",
-    "unlimited_buffers": "there were room for any number of buffers",
-    "launch_free": "launching took no time",
-}
 
 
 def show_attribution(out: Console, profile: Profile) -> None:
@@ -131,28 +122,9 @@ def _gaps(gaps: Sequence[IdleGap], latency_ms: float) -> Table:
             f"{gap.total_ms / latency_ms:.1%}",
             f"{gap.count:,}",
             f"{gap.largest_ms * 1e3:.1f} us",
-            reason(gap),
+            gap.reason(),
         )
     return table
-
-
-def reason(gap: IdleGap) -> str:
-    """Why an engine stood still, in words."""
-    place = "" if gap.line is None else f" of line {gap.line}"
-    words = {
-        "data": f"waited for data from {gap.on}{place}",
-        "room": f"waited until {gap.on}{place} freed a buffer",
-        "order": f"could not pass {gap.on}{place}" if gap.on else "waited for its queue",
-        "launch": "nothing had begun yet",
-        "end": "had nothing left to do",
-    }
-    return words[gap.wait.value]
-
-
-def change(found: WhatIf) -> str:
-    """What was changed, in words."""
-    words = _CHANGES.get(found.change, found.change)
-    return f"on line {found.line} {words}" if found.line is not None else words
 
 
 def _what_ifs(found: Sequence[WhatIf]) -> Table:
@@ -160,5 +132,5 @@ def _what_ifs(found: Sequence[WhatIf]) -> Table:
     for what_if in found:
         ms = what_if.latency_ms
         latency = f"{ms:.3f} ms" if ms >= 0.1 else f"{ms * 1e3:.1f} us"
-        table.add_row(change(what_if), latency, f"{what_if.speedup:.2f}x")
+        table.add_row(what_if.condition(), latency, f"{what_if.speedup:.2f}x")
     return table

@@ -60,6 +60,32 @@ def test_profile_without_json_names_latency_and_bound() -> None:
     assert "not checked" in result.stdout
 
 
+def test_profile_says_what_bounded_the_time() -> None:
+    result = run("profile", SMALL, "--no-verify", "--what-if", "--no-cache", "--json")
+    assert result.exit_code == 0, result.output
+    data = json.loads(result.stdout)
+    assert sum(data["bounded_shares"].values()) == pytest.approx(1.0)
+    assert data["idle"][0]["total_ms"] > 0
+    assert {"engine", "achieved", "attainable"} <= set(data["engines"][0])
+    assert {w["change"] for w in data["what_ifs"]} >= {"dma_free", "launch_free"}
+    shown = run("profile", SMALL, "--no-verify", "--what-if")
+    for heading in ("bounded by", "achieved while busy", "engines stood still", "what if"):
+        assert heading in shown.stdout
+    assert "what if" not in run("profile", SMALL, "--no-verify").stdout
+
+
+def test_results_are_kept_unless_not_wanted(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("ACCELOPT_CACHE_DIR", str(tmp_path))
+    anew = json.loads(run("profile", SMALL, "--no-cache", "--json").stdout)
+    assert not list(tmp_path.iterdir())
+    first, second = (json.loads(run("profile", SMALL, "--json").stdout) for _ in range(2))
+    assert second == {**first, "cached": True}
+    assert first == anew
+    assert "(cached)" in run("profile", SMALL).stdout
+
+
 def test_a_folder_is_profiled_kernel_by_kernel(tmp_path: Path) -> None:
     (tmp_path / "fine.py").write_text(SMALL.read_text())
     (tmp_path / "bad.py").write_text(BAD_KERNELS["rejected"])

@@ -94,6 +94,17 @@ class IdleGap:
     count: int
     largest_ms: float
 
+    def reason(self) -> str:
+        """Why the engine stood still, in words."""
+        place = "" if self.line is None else f" of line {self.line}"
+        if self.wait is Wait.DATA:
+            return f"waited for data from {self.on}{place}"
+        if self.wait is Wait.ROOM:
+            return f"waited until {self.on}{place} freed a buffer"
+        if self.wait is Wait.ORDER:
+            return f"could not pass {self.on}{place}" if self.on else "waited for its queue"
+        return "nothing had begun yet" if self.wait is Wait.LAUNCH else "had nothing left to do"
+
 
 @frozen(slots=True)
 class EngineUse:
@@ -134,6 +145,22 @@ class WhatIf:
     line: int | None
     latency_ms: float
     speedup: float
+
+    def condition(self) -> str:
+        """What was changed, in words that go on after "what if"."""
+        words = _CHANGES.get(self.change, self.change)
+        return f"on line {self.line} {words}" if self.line is not None else words
+
+
+_CHANGES = {
+    "dma_free": "DMA took no time",
+    "tensor_only": "Tensor ran at its peak and waited for nothing",
+    "vector_scalar_free": "Vector and Scalar took no time",
+    "load_hoisted": "nothing were loaded again",
+    "no_spills": "spills and re-loads took no time",
+    "unlimited_buffers": "there were room for any number of buffers",
+    "launch_free": "launching took no time",
+}
 
 
 @frozen(slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from accelopt_lsp.nki.dialects import Api, Dialect
 from accelopt_lsp.nki.instructions import INSTRUCTIONS, Instruction
-from accelopt_lsp.nki.profile import Profile
+from accelopt_lsp.nki.profile import Profile, Provenance
 from accelopt_lsp.nki.targets import Target, get_target, target_names
 from accelopt_lsp.nki.workload import AllocationWork, LineWork, LoopWork, Workload
 from accelopt_lsp.server.snapshot import KernelView
@@ -19,6 +19,8 @@ ENGINE_NAMES: Mapping[str, str] = {
     "sync": "Sync Engine",
     "dma": "DMA",
 }
+MOST_GAPS = 3
+"""Idle gaps that an explanation names."""
 
 
 def milliseconds(value: float) -> str:
@@ -67,11 +69,47 @@ def profile_line(profile: Profile) -> str:
             if interval.extrapolated:
                 text += ", extrapolated"
         parts.append(text)
-    if profile.bound is not None:
+    shares = bounded_by(profile)
+    if shares:
+        parts.append(f"bounded by {shares}")
+    elif profile.bound is not None:
         parts.append(f"{profile.bound} bound")
     if profile.percent_of_peak is not None:
         parts.append(f"{profile.percent_of_peak:.0f} % of peak")
     return " · ".join(parts)
+
+
+def bounded_by(profile: Profile, most: int = 2) -> str:
+    """``vector 73 %, room 25 %``: what bounded most of the time; empty where it is not known."""
+    shares = sorted((profile.bounded_shares or {}).items(), key=lambda item: -item[1])
+    named = [f"{name.replace('_', ' ')} {100 * share:.0f} %" for name, share in shares]
+    return ", ".join(
+        text for text, (_, share) in zip(named[:most], shares, strict=False) if share >= 0.05
+    )
+
+
+def line_facts(profile: Profile, line: int) -> list[str]:
+    """What a simulated run says of one line: its part of the critical path, who waited for it."""
+    latency = profile.latency_ms
+    if not latency or profile.provenance is not Provenance.SIMULATED:
+        return []
+    facts = []
+    for row in profile.lines:
+        if row.line == line:
+            name = ENGINE_NAMES.get(row.engine, row.engine)
+            share = f"{100 * row.critical_ms / latency:.0f} % of the critical path"
+            facts.append(f"{name}: busy {milliseconds(row.busy_ms)}, {share}")
+    for gap in profile.idle or ():
+        if gap.line == line and gap.total_ms >= 0.01 * latency:
+            name = ENGINE_NAMES.get(gap.engine, gap.engine)
+            facts.append(
+                f"{name} {gap.reason().replace(f' of line {line}', '')}: "
+                f"{milliseconds(gap.total_ms)} in {gap.count:,} gaps"
+            )
+    for what_if in profile.what_ifs or ():
+        if what_if.line == line:
+            facts.append(f"If {what_if.condition()}: at most {what_if.speedup:.2f} times as fast")
+    return facts
 
 
 def explain_kernel(kernel: KernelView) -> str:
@@ -81,6 +119,9 @@ def explain_kernel(kernel: KernelView) -> str:
     if profile is not None:
         busy = sorted(profile.engine_busy_ms.items(), key=lambda item: -item[1])
         lines += [f"{ENGINE_NAMES.get(e, e)}: busy {milliseconds(ms)}" for e, ms in busy if ms > 0]
+        for gap in (profile.idle or ())[:MOST_GAPS]:
+            name = ENGINE_NAMES.get(gap.engine, gap.engine)
+            lines.append(f"{name} idle {milliseconds(gap.total_ms)}: {gap.reason()}")
         issued = profile.issued
         lines.append(
             f"HBM: {size(issued.hbm_read_bytes)} read, {size(issued.hbm_write_bytes)} written"
@@ -96,6 +137,7 @@ def api_page(
     work: LineWork | None,
     workload: Workload | None,
     strategies: Iterable[str] = (),
+    simulated: Iterable[str] = (),
 ) -> str:
     """Markdown for a hover on an API name."""
     parts = []
@@ -111,6 +153,9 @@ def api_page(
         parts.append(_instruction_facts(instruction, target))
     if work is not None:
         parts.append(_cost_here(work, workload, target))
+    facts = list(simulated)
+    if facts:
+        parts.append("**Simulated**\n" + "\n".join(f"- {fact}" for fact in facts))
     learned = list(strategies)
     if learned:
         parts.append("**Learned**\n" + "\n".join(f"- {s}" for s in learned))

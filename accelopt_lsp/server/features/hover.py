@@ -13,7 +13,7 @@ from accelopt_lsp.nki.dialects import LANGUAGE_CONSTANTS, Api, Dialect, Role
 from accelopt_lsp.server.analyses import Analysed
 from accelopt_lsp.server.documents import Document
 from accelopt_lsp.server.snapshot import KernelView, Situation
-from accelopt_lsp.server.wording import allocation_page, api_page, loop_page
+from accelopt_lsp.server.wording import allocation_page, api_page, line_facts, loop_page
 
 if TYPE_CHECKING:
     from accelopt_lsp.server.app import App
@@ -91,6 +91,8 @@ async def _page(
         api = find_api(full)
         if api is None:
             return None
+        if kernel is not None:
+            kernel = app.with_profile(document, kernel)
         page = await _api_page(app, kernel, api, snapshot.dialect or Dialect.CURRENT, earlier)
         loop = _loop_page(document, kernel, line, earlier) if api.role is Role.LOOP else None
         return f"{loop}\n\n---\n\n{page}" if loop else page
@@ -118,7 +120,9 @@ async def _api_page(
         instructions = tuple(dict.fromkeys((api.instruction, *instructions)))
     bound = kernel.profile.bound if kernel.profile is not None else None
     learned = await app.strategies.of(Situation(instructions, bound, kernel.dialect, kernel.target))
-    return api_page(api, kernel.dialect, kernel.target, work, workload, learned)
+    profile = kernel.profile
+    facts = line_facts(profile, line) if profile is not None and line is not None else ()
+    return api_page(api, kernel.dialect, kernel.target, work, workload, learned, facts)
 
 
 def _loop_page(
