@@ -9,7 +9,9 @@ import pytest
 from accelopt_lsp.nki.targets import get_target, target_names
 
 ALL = [get_target(n) for n in target_names()]
-REQUIRED = set(ALL[0].constants)
+ABSENT_LATER = {"sbuf_port_shared", "psum_port_shared"}
+"""Restrictions of NeuronCore-v2 that later ones lift: what has no constant is not in force."""
+REQUIRED = set(get_target("trn1").constants) - ABSENT_LATER
 STATUSES = {"documented", "derived", "calibrated"}
 
 
