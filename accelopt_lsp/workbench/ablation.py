@@ -21,7 +21,7 @@ from accelopt_lsp.profiler.measured import MeasuredError, MeasuredKernel, Use, j
 from accelopt_lsp.profiler.simulator import SimulatorProfiler
 from accelopt_lsp.profiler.simulator.timeline.policy import POLICIES, Ablation, ablations
 from accelopt_lsp.profiler.simulator.variants import Variant, VariantProfile, is_continuous
-from accelopt_lsp.workbench.bench import BenchRequest, counted, each
+from accelopt_lsp.workbench.bench import BenchRequest, counted, each, longest
 from accelopt_lsp.workbench.requests import RequestError
 
 STEP = 0.1
@@ -127,7 +127,7 @@ async def ablate(
             for (key, _), a in zip(keyed, answers, strict=True)
         }
 
-    found = await each(kernels, one, counted(kernels, progress))
+    found = await each(kernels, one, counted(kernels, progress), longest)
     return _report([k for k, _ in kernels], found)
 
 

@@ -22,7 +22,7 @@ from accelopt_lsp.profiler.fitting import SHARES, Array, Observation, Prior, Pro
 from accelopt_lsp.profiler.measured import MeasuredKernel, Use
 from accelopt_lsp.profiler.simulator.variants import Variant, VariantProfile
 from accelopt_lsp.workbench.ablation import vary
-from accelopt_lsp.workbench.bench import BenchRequest, counted, each
+from accelopt_lsp.workbench.bench import BenchRequest, counted, each, longest
 from accelopt_lsp.workbench.requests import RequestError
 
 STEP = 0.08
@@ -231,7 +231,7 @@ async def _evaluate(
     async def one(item: tuple[MeasuredKernel, Path]) -> tuple[VariantProfile, ...]:
         return await vary(*item, variants)
 
-    return await each(kernels, one, counted(kernels, progress))
+    return await each(kernels, one, counted(kernels, progress), longest)
 
 
 async def _linearise(
