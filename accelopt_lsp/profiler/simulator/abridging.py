@@ -51,11 +51,20 @@ from accelopt_lsp.profiler.simulator.abridging_records import (
     add_iterations,
     add_storages,
     more_records,
+    same_but_new,
     same_issues,
     same_storages,
 )
 from accelopt_lsp.profiler.simulator.abridging_state import Reach, Snapshot, Unprovable
-from accelopt_lsp.profiler.simulator.abridging_values import Loop, LoopValue, plain, spread
+from accelopt_lsp.profiler.simulator.abridging_values import (
+    FullTraceNeeded,
+    Loop,
+    LoopIndex,
+    LoopValue,
+    loops_of,
+    plain,
+    spread,
+)
 from accelopt_lsp.profiler.simulator.indexing import _NEST, counted
 from accelopt_lsp.profiler.simulator.memory import Memory
 from accelopt_lsp.profiler.simulator.tensors import BlockTensor, Tensor
@@ -99,7 +108,7 @@ class Access:
         """What tells it from other accesses of an iteration, moved by a step."""
         return id(self.owner.origin), _add(self.key, shift, 1), self.spans, self.fresh
 
-    def keys(self) -> list[tuple[int, ...]]:
+    def indices(self) -> list[tuple[int, ...]]:
         """All indices that it stands for."""
         found = [self.key]
         for count, step in self.spans:
@@ -120,6 +129,7 @@ class _Past:
         limit: see :class:`Loop`.
         snapshot: what was in reach at its end; None where nobody looked.
         alike: it moved the iteration before.
+        moves: tiles that are in reach at its end were made in it.
     """
 
     records: int
@@ -129,6 +139,7 @@ class _Past:
     limit: int = 0
     snapshot: Snapshot | None = None
     alike: bool = False
+    moves: bool = False
     accesses: list[Access] = field(factory=list)
 
 
@@ -147,6 +158,7 @@ class Abridging:
         self._blocks: dict[tuple[int, tuple[int, ...]], int] | None = None
         self._reach = Reach()
         self._failures: dict[tuple[int, int], int] = {}
+        self._paths: dict[int, list[tuple[Any, int]]] = {}
         self._small: dict[tuple[int, int], int] = {}
         self._codes: dict[tuple[int, int], CodeType] = {}
 
@@ -246,6 +258,7 @@ class Abridging:
         storages = len(self.session.trace.storages) - now.storages
         records = len(self.session.records) - now.records
         now.alike = now.snapshot.continues(before.snapshot, storages, records)
+        now.moves = now.snapshot.numbers[1] != before.snapshot.numbers[1]
         if not now.alike:
             return -1
         # The state before the older of the two iterations is moved as well.
@@ -259,28 +272,33 @@ class Abridging:
         storages = len(trace.storages) - now.storages
         size = len(session.records) - now.records
         entries = len(trace.iterations) - now.iterations
-        assert now.snapshot is not None and before.snapshot is not None
         old, new = session.records[before.records : now.records], session.records[now.records :]
+        if (
+            len(old) != size
+            or now.iterations - before.iterations != entries
+            or not same_issues(old, new)
+        ):
+            return -1
+        assert now.snapshot is not None and before.snapshot is not None
+        moved = now.snapshot.moved(before.snapshot)
         old_tiles, new_tiles = (
             trace.storages[before.storages : now.storages],
             trace.storages[now.storages :],
         )
-        if (
-            len(old) != size
-            or len(old_tiles) != storages
-            or now.iterations - before.iterations != entries
-            or not same_issues(old, new)
-            or not same_storages(old_tiles, new_tiles)
+        if not same_storages(old_tiles, new_tiles) and (
+            moved
+            or before.moves
+            or loop.once
+            or not same_but_new(old, new, before.storages, now.storages)
         ):
             return -1
-        count = loop.limit - loop.number - 1
-        accesses = self._accesses(loop, before, now, storages)
+        accesses = self._accesses(loop, before, now)
         if accesses is None:
             return -1
+        count = loop.limit - loop.number - 1
         self._blocks = None
         for access in accesses:
-            count = self._agreeing(loop, accesses, access, storages, count)
-        moved = now.snapshot.moved(before.snapshot)
+            count = self._agreeing(loop, accesses, access, now.storages, count)
         held = _held(loop, moved, accesses)
         issued = session.issued - now.issued
         if (
@@ -292,8 +310,9 @@ class Abridging:
         now.snapshot.move(moved, count, storages, size)
         for access in accesses:
             self._make_blocks(access, access.step(loop), count, storages, held)
-        session.records.extend(more_records(old, new, count))  # type: ignore[arg-type]
-        add_storages(trace, old_tiles, new_tiles, count)
+        more = more_records(old, new, now.storages, storages, count)
+        session.records.extend(more)  # type: ignore[arg-type]
+        add_storages(trace, now.storages, now.records, size, count)
         add_iterations(trace, before.iterations, now.iterations, count)
         session.issued += count * issued
         self.skipped += count
@@ -302,7 +321,46 @@ class Abridging:
             self._spread(loop, access, count)
         return count
 
+    # Loop reductions.
+
+    def reduced(self, site: int) -> None:
+        """Note that a loop reduction is reached.
+
+        Raises:
+            FullTraceNeeded: it was reached here before, or will be told apart by how often.
+        """
+        path = [(_run_of(index), plain_index(index)) for index in _NEST]
+        last = self._paths.get(site)
+        self._paths[site] = path
+        if last is None:
+            return
+        for number, (here, there) in enumerate(zip(path, last)):  # noqa: B905 - to the shorter
+            if here[0] is not there[0]:
+                # Another execution of a loop: one of the loops around must have gone on.
+                if number == 0:
+                    raise FullTraceNeeded
+                return
+            if here[1] != there[1]:
+                return
+        raise FullTraceNeeded
+
     # Tensors with block dimensions.
+
+    def once(self) -> None:
+        """Something is made that everything after it finds."""
+        for index in _NEST:
+            if type(index) is LoopValue and index.loop is not None:
+                index.loop.once = True
+
+    def made(self, owner: BlockTensor, key: tuple[Any, ...]) -> None:
+        """Note that a block is made: once and for all, unless its index moves."""
+        for index in _NEST:
+            if type(index) is not LoopValue:
+                continue
+            loop = index.loop
+            if loop is not None and owner.origin.serial < loop.serial:
+                if not any(loop in loops_of(part) for part in key):
+                    loop.once = True
 
     def accessed(self, owner: BlockTensor, key: tuple[Any, ...], fresh: bool) -> None:
         """Note that a block was looked up by an index that moves."""
@@ -317,9 +375,7 @@ class Abridging:
                 if loop.alive:
                     loop.accesses.setdefault(name, access)
 
-    def _accesses(
-        self, loop: Loop, before: _Past, now: _Past, storages: int
-    ) -> list[Access] | None:
+    def _accesses(self, loop: Loop, before: _Past, now: _Past) -> list[Access] | None:
         """This iteration's accesses; None where they are not those of the one before, moved."""
         expected = {access.name(access.step(loop)) for access in before.accesses}
         still = (0,) * 8
@@ -337,7 +393,7 @@ class Abridging:
             left = loop.count - loop.number
             for access in accesses:
                 step = access.step(loop)
-                for key in access.keys() if access.fresh else ():
+                for key in access.indices() if access.fresh else ():
                     memory = access.owner._made[key].memory
                     assert memory is not None
                     for number in range(1, left):
@@ -346,12 +402,13 @@ class Abridging:
         return self._blocks
 
     def _agreeing(
-        self, loop: Loop, accesses: list[Access], access: Access, storages: int, count: int
+        self, loop: Loop, accesses: list[Access], access: Access, start: int, count: int
     ) -> int:
         """In how many more iterations an access finds, or makes, what it has to."""
         made = access.owner._made
         step = access.step(loop)
-        for key in access.keys():
+        storages = len(self.session.trace.storages) - start
+        for key in access.indices():
             if access.fresh:
                 for number in range(1, count + 1):
                     if _add(key, step, number) in made:
@@ -359,10 +416,13 @@ class Abridging:
                         break
                 continue
             here = made[key].memory
-            earlier = made.get(_add(key, step, -1))
-            if here is None or earlier is None or earlier.memory is None:
-                return 0
-            change = here.id - earlier.memory.id
+            assert here is not None
+            change = storages
+            if here.id < start:
+                earlier = made.get(_add(key, step, -1))
+                if earlier is None or earlier.memory is None:
+                    return 0
+                change = here.id - earlier.memory.id
             for number in range(1, count + 1):
                 there = made.get(_add(key, step, number))
                 expected = here.id + number * change
@@ -390,7 +450,7 @@ class Abridging:
         access.owner._views.clear()
         if not access.fresh:
             return
-        for key in access.keys():
+        for key in access.indices():
             tile = made[key]
             memory = tile.memory
             assert memory is not None
@@ -424,7 +484,7 @@ def _held(loop: Loop, moved: list[Memory], accesses: list[Access]) -> dict[int, 
     blocks: dict[int, Memory] = {}
     for access in accesses:
         if access.fresh:
-            for key in access.keys():
+            for key in access.indices():
                 memory = access.owner._made[key].memory
                 if memory is not None:
                     blocks[id(memory)] = memory
@@ -445,3 +505,13 @@ def _copy(tile: Tensor, shift: int) -> Tensor:
     made = Tensor(memory, tile.shape, tile.strides, tile.offset, tile.element, tile.buffer)
     made.operand = tile.operand
     return made
+
+
+def _run_of(index: Any) -> Any:
+    """The execution of a loop that an index is of."""
+    return index.loop if type(index) is LoopValue else index.run
+
+
+def plain_index(index: LoopIndex | LoopValue) -> int:
+    """Value of a loop's variable, which decides nothing."""
+    return index.value if type(index) is LoopValue else int(index)

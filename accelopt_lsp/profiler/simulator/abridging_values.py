@@ -24,15 +24,21 @@ from typing import Any
 import numpy as np
 
 
+class FullTraceNeeded(BaseException):
+    """What the kernel does next depends on iterations that were left out; trace it in full."""
+
+
 class LoopIndex(int):
     """The value of a loop variable; an integer that knows where its loop is.
 
     Attributes:
         first, last: its loop is in its first or last iteration.
+        run: the same object in all iterations of one execution of a loop.
     """
 
     first: bool = False
     last: bool = False
+    run: object = None
 
 
 Terms = tuple[tuple["Loop", int], ...]
@@ -49,12 +55,23 @@ class Loop:
         number: iteration that is running.
         limit: first later iteration in which something may be decided otherwise than in this one.
         alive: it is running.
+        once: something was made in this iteration that later ones will find.
         joint: conditions of this iteration on other loops as well.
         accesses: what was looked up in tensors with blocks in this iteration, by an index that
             depends on this loop.
     """
 
-    __slots__ = ("accesses", "alive", "count", "depth", "joint", "limit", "number", "serial")
+    __slots__ = (
+        "accesses",
+        "alive",
+        "count",
+        "depth",
+        "joint",
+        "limit",
+        "number",
+        "once",
+        "serial",
+    )
 
     def __init__(self, depth: int, count: int, serial: int) -> None:
         self.depth = depth
@@ -67,6 +84,7 @@ class Loop:
         """Start an iteration."""
         self.number = number
         self.limit = self.count
+        self.once = False
         self.joint: dict[tuple[int, Terms], None] = {}
         self.accesses: dict[Any, Any] = {}
 

@@ -275,6 +275,8 @@ def identity(session: Session, n: int, element: DType) -> Tensor:
     key = ("identity", n, element)
     found = session._constants.get(key)
     if found is None:
+        if session.abridging is not None:
+            session.abridging.once()
         found = session._constants[key] = session.allocate(
             (n, n), element, Buffer.HBM, name="identity", line=0, site=-1 - len(session._constants)
         )

@@ -481,9 +481,11 @@ def counted(span: range) -> Iterator[LoopIndex]:
     if session is not None and session.tracing:
         iterations, records = session.trace.iterations, session.records
     start = -1
+    run = None if session is None or session.abridging is None else object()
     try:
         for number, value in enumerate(span):
             index = LoopIndex(value)
+            index.run = run
             if number == 0:
                 index.first = True
                 _NEST.append(index)

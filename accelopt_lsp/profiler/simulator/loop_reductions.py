@@ -16,6 +16,7 @@ from attrs import define, field
 
 from accelopt_lsp.nki.operands import Buffer
 from accelopt_lsp.profiler.simulator.errors import KernelRejected
+from accelopt_lsp.profiler.simulator.abridging_values import FullTraceNeeded, plain
 from accelopt_lsp.profiler.simulator.indexing import LoopIndex, decide, running_loops
 from accelopt_lsp.profiler.simulator.library import entry_of
 from accelopt_lsp.profiler.simulator.masking import masked_call
@@ -58,7 +59,6 @@ def loop_reduce(
     """
     if session.pending is not None:
         session.flush()
-    decide()
     loops = tuple(indices) if isinstance(indices, list | tuple) else (indices,)
     if not loops or not all(isinstance(i, int | np.integer) for i in loops):
         raise KernelRejected("nl.loop_reduce takes the variables of loops as loop_indices")
@@ -75,6 +75,12 @@ def loop_reduce(
         tensor = masked_call(session, entry, {**bound, "mask": mask}, frame)
     pending = session.pending
     assert pending is not None
+    if session.abridging is not None:
+        running, first = _abridged(session, site.id, loops)
+        pending.reduces = LoopReduction(
+            first, op, dtype, pending.bound["src"], running.tiles, 0, False
+        )
+        return tensor
     running, first = _running(session, site.id, loops)
     named = tuple(int(i) for i in loops)
     number = running.reached.get(named, 0)
@@ -98,10 +104,29 @@ def _running(session: Session, site: int, loops: tuple[Any, ...]) -> tuple[Runni
     return found, began and plain == found.begin
 
 
+def _abridged(session: Session, site: int, loops: tuple[Any, ...]) -> tuple[Running, bool]:
+    """The same where iterations are left out, so that nothing can be counted.
+
+    Raises:
+        FullTraceNeeded: the call may have been reached before with the same indices.
+    """
+    assert session.abridging is not None
+    session.abridging.reduced(site)
+    if not all(isinstance(index, LoopIndex) for index in loops):
+        raise FullTraceNeeded
+    named = set(map(id, loops))
+    around = tuple([plain(i) for i in running_loops() if id(i) not in named])
+    found = session.running.get((site, around))
+    if found is None:
+        found = session.running[(site, around)] = Running(())
+    return found, all([i.first for i in loops])  # noqa: C419 - all of them decide
+
+
 def place(session: Session, pending: Pending) -> None:
     """A loop reduction into a variable: one tile for all iterations of the named loops."""
     reduction, result = pending.reduces, pending.result
     assert reduction is not None
+    decide()
     before = reduction.tiles.get(reduction.number)
     if reduction.first or before is None:
         reduction.first = True

@@ -72,6 +72,8 @@ def _constant(session: Session, wanted: OperandType, value: float, line: int) ->
     key = (wanted.shape, wanted.dtype, wanted.buffer, value)
     found = session._constants.get(key)
     if found is None:
+        if session.abridging is not None:
+            session.abridging.once()
         found = session._constants[key] = session.allocate(
             wanted.shape,
             wanted.dtype,

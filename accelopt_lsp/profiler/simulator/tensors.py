@@ -472,8 +472,12 @@ class BlockTensor:
         sizes = ",".join(map(str, self.shape))
         return f"{self.element.short}[{sizes}] in {self.buffer.upper()} (blocks)"
 
-    def block(self, index: tuple[int, ...]) -> Tensor:
-        """The tile of one block."""
+    def block(self, index: tuple[int, ...], moving: tuple[Any, ...] = ()) -> Tensor:
+        """The tile of one block.
+
+        Args:
+            moving: the index as an abridged loop moves it.
+        """
         if LoopValue in map(type, index):
             return self._moving(index)
         found = self._made.get(index)
@@ -485,6 +489,9 @@ class BlockTensor:
                         f"{list(self.blocks)}",
                         "R028",
                     )
+            abridging = sessions.active().abridging
+            if abridging is not None:
+                abridging.made(self, moving)
             found = self._made[index] = self.make(index, self.origin)
         return found
 
@@ -495,7 +502,7 @@ class BlockTensor:
         if not all(0 <= part < size for part, size in zip(index, self.blocks, strict=False)):
             return self.block(tuple(map(int, index)))
         fresh = place not in self._made
-        found = self.block(place)
+        found = self.block(place, index)
         if abridging is not None:
             abridging.accessed(self, index, fresh)
         return found
