@@ -9,11 +9,15 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from accelopt_lsp.nki.diagnostics import Fix
 from accelopt_lsp.server.channel import Pipe
 from accelopt_lsp.server.snapshot import HintView, KernelView, Request, Situation, Snapshot
+
+if TYPE_CHECKING:
+    from accelopt_lsp.nki.profile import Profile
+    from accelopt_lsp.workbench.settings import Settings
 
 Handler = Callable[[Any], Any]
 
@@ -64,7 +68,7 @@ def check(request: Request) -> Snapshot:
             arguments=kernel.arguments,
             directive=directive_template(kernel.source),
             workload=kernel.workload,
-            profile=kernel.profile,
+            profile=_simulated(request, kernel.source.qualname, settings) or kernel.profile,
             hints=tuple(HintView(h.line, h.kind, h.text, h.detail) for h in kernel.hints),
         )
         for kernel in found.kernels
@@ -78,6 +82,15 @@ def check(request: Request) -> Snapshot:
         pages=_pages({d.code for d in found.diagnostics}),
         problem=problem,
     )
+
+
+def _simulated(request: Request, function: str, settings: Settings) -> Profile | None:
+    """The result of an earlier run of the kernel as it stands, if the cache has it."""
+    from accelopt_lsp.workbench.profile import ProfileRequest, known_profile
+    from accelopt_lsp.workbench.requests import KernelRequest
+
+    kernel = KernelRequest(Path(request.path), request.text, function, settings=settings)
+    return known_profile(ProfileRequest(kernel))
 
 
 _known_pages: dict[str, str | None] = {}

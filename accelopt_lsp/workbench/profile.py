@@ -17,6 +17,7 @@ from accelopt_lsp.workbench.requests import (
     ResolvedKernel,
     resolve_kernel,
 )
+from accelopt_lsp.workbench.settings import SettingsError
 
 
 @frozen(slots=True)
@@ -120,23 +121,46 @@ async def profile_kernel(
     """
     kernel = resolve_kernel(request.kernel)
     profiler = get_profiler(request.backend, use_cache=request.use_cache)
-    verify = request.verify and kernel.reference is not None
-    job = evolve(
-        job_for(kernel, seeds=(0,) if verify else ()),
-        timeline=request.timeline,
-        what_ifs=request.what_ifs,
-    )
-    job = evolve(job, read_paths=(*job.read_paths, *request.read_paths))
+    job = _job(request, kernel)
     outcome = await profiler.profile(job, progress)
     if isinstance(outcome, Failure):
         return ProfileReport(kernel, None, outcome)
-    if request.verify and not verify:
-        outcome = evolve(
-            outcome,
-            notes=(
-                *outcome.notes,
-                "outputs not verified: no reference (name one with --reference or in the "
-                "kernel's directive)",
-            ),
-        )
-    return ProfileReport(kernel, outcome, None)
+    return ProfileReport(kernel, _with_remark(outcome, request, job), None)
+
+
+def known_profile(request: ProfileRequest) -> Profile | None:
+    """What :func:`profile_kernel` would take from the cache of results. Runs nothing.
+
+    None as well where the request cannot be carried out.
+    """
+    results = ResultCache(cache_dir())
+    if request.backend != "simulator" or not request.use_cache or not results.path.exists():
+        return None
+    try:
+        job = _job(request, resolve_kernel(request.kernel))
+    except (RequestError, SettingsError):
+        return None
+    found = results.find(job)
+    return None if found is None else _with_remark(found, request, job)
+
+
+def _job(request: ProfileRequest, kernel: ResolvedKernel) -> Job:
+    verify = request.verify and kernel.reference is not None
+    job = job_for(kernel, seeds=(0,) if verify else ())
+    return evolve(
+        job,
+        timeline=request.timeline,
+        what_ifs=request.what_ifs,
+        read_paths=(*job.read_paths, *request.read_paths),
+    )
+
+
+def _with_remark(profile: Profile, request: ProfileRequest, job: Job) -> Profile:
+    """Say so where verification was wanted and there is nothing to verify against."""
+    if job.seeds or not request.verify:
+        return profile
+    remark = (
+        "outputs not verified: no reference (name one with --reference or in the "
+        "kernel's directive)"
+    )
+    return evolve(profile, notes=(*profile.notes, remark))
