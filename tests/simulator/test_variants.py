@@ -16,15 +16,18 @@ from accelopt_lsp.nki.targets import get_target
 from accelopt_lsp.profiler.base import Failure, FailureKind
 from accelopt_lsp.profiler.simulator import SimulatorProfiler
 from accelopt_lsp.profiler.simulator.timeline.policy import POLICIES, ablations
+from accelopt_lsp.profiler.simulator.timeline.schedule import retarget, simulate
 from accelopt_lsp.profiler.simulator.variants import (
     Variant,
     VariantError,
+    only_costs,
     variant_from_dict,
     variant_profile_from_dict,
     varied_policy,
     varied_target,
 )
 from tests.simulator.helpers import FOLDER, job, profile
+from tests.timeline.builder import Builder, silu, tiled_matmul
 
 TRN1 = get_target("trn1")
 LEGACY = POLICIES[Dialect.LEGACY]
@@ -181,3 +184,46 @@ def test_every_field_of_the_policy_declares_what_it_is_without() -> None:
     for rule in attrs.fields(type(LEGACY)):
         assert rule.metadata.get("title"), rule.name
         assert "off" in rule.metadata, rule.name
+
+
+def _overflowing() -> Any:
+    """More tiles alive at once than SBUF holds: spills and re-loads."""
+    b = Builder()
+    x, out = b.hbm((40 * 128, 2048)), b.hbm((40 * 128, 2048))
+    rows = [(128 * n, 128 * n + 128) for n in range(40)]
+    tiles = [b.call(1, "nl.load", src=x.rows(*where)) for where in rows]
+    doubled = [b.call(2, "nl.add", x=tile, y=tile) for tile in tiles]
+    for where, tile in zip(rows, doubled, strict=True):
+        b.call(3, "nl.store", dst=out.rows(*where), value=tile)
+    return b.trace
+
+
+CHANGES = {
+    "dma_completion_ns": 1300.0,
+    "dma_engine_rate": 17.0,
+    "vector_issue_ns": 71.0,
+    "scalar_psum_issue_ns": 30.0,
+    "semaphore_ns": 90.0,
+}
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: silu(512, 4096), lambda: tiled_matmul(512, 512, 1024), _overflowing],
+    ids=["silu", "matmul", "spills"],
+)  # fmt: skip
+@pytest.mark.parametrize("name", ["trn1", "trn2"])
+def test_other_costs_need_only_new_times(make: Any, name: str) -> None:
+    trace, target = make(), get_target(name)
+    changed = target.with_constants(CHANGES)
+    plain, expected = simulate(trace, target), simulate(trace, changed)
+    for found, wanted in ((retarget(plain, target), plain), (retarget(plain, changed), expected)):
+        assert found.times == wanted.times
+        assert found.engine_busy_ns == wanted.engine_busy_ns
+        assert found.target == wanted.target
+    assert expected.latency_ns != plain.latency_ns
+    assert (plain.spill_save_bytes > 0) is (make is _overflowing)
+
+
+def test_numbers_of_things_are_no_costs() -> None:
+    assert only_costs(TRN1, Variant(constants={"launch_ns": 1.0, "dma_engine_rate": 2.0}))
+    assert not only_costs(TRN1, Variant(constants={"launch_ns": 1.0, "psum_banks": 4}))

@@ -40,9 +40,10 @@ from accelopt_lsp.profiler.simulator.session import Session
 from accelopt_lsp.profiler.simulator.signature import kernel_parameters
 from accelopt_lsp.profiler.simulator.source import PACKAGE, Sources
 from accelopt_lsp.profiler.simulator.timeline.policy import POLICIES
-from accelopt_lsp.profiler.simulator.timeline.schedule import simulate_with
+from accelopt_lsp.profiler.simulator.timeline.schedule import retarget, simulate_with
 from accelopt_lsp.profiler.simulator.variants import (
     VariantError,
+    only_costs,
     variant_profile,
     varied_policy,
     varied_target,
@@ -271,8 +272,16 @@ class KernelRunner:
             ]
         except VariantError as error:
             raise ArgumentFault(str(error)) from None
-        for number, (target, rules) in enumerate(machines):
-            schedule = simulate_with(trace, target, rules)
+        plain = simulate_with(trace, session.target, policy) if machines else None
+        # A rule may give an instruction a cost of its own, which other constants do not change.
+        quick = plain is not None and retarget(plain, plain.target).times == plain.times
+        for number, (variant, (target, rules)) in enumerate(
+            zip(self.task.variants, machines, strict=True)
+        ):
+            if plain is not None and quick and rules == policy and only_costs(target, variant):
+                schedule = retarget(plain, target)
+            else:
+                schedule = simulate_with(trace, target, rules)
             answer = attrs.asdict(variant_profile(schedule))
             self.channel.send("variant", number=number, profile=answer)
 

@@ -71,6 +71,11 @@ def is_continuous(constant: Constant) -> bool:
     return constant.unit not in _COUNT_UNITS
 
 
+def only_costs(target: Target, variant: Variant) -> bool:
+    """Whether a variant's constants are costs of instructions, none a number of things."""
+    return all(is_continuous(target.constants[name]) for name in variant.constants)
+
+
 def variant_from_dict(data: Any) -> Variant:
     """Read a variant; :func:`varied_target` and :func:`varied_policy` check its values.
 

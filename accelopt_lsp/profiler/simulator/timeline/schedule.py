@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from accelopt_lsp.nki.operands import Buffer
 from accelopt_lsp.nki.targets import Target
@@ -23,7 +23,12 @@ from accelopt_lsp.profiler.simulator.timeline.policy import POLICIES, Policy
 from accelopt_lsp.profiler.simulator.timeline.scheduler import Times, schedule
 from accelopt_lsp.profiler.simulator.timeline.slots import Slots, assign_slots
 from accelopt_lsp.profiler.simulator.timeline.spills import spill
-from accelopt_lsp.profiler.simulator.timeline.stream import COMPUTE_QUEUES, Stream, stream_of
+from accelopt_lsp.profiler.simulator.timeline.stream import (
+    COMPUTE_QUEUES,
+    Stream,
+    recosted,
+    stream_of,
+)
 from accelopt_lsp.profiler.simulator.timeline.streaming import stream_large
 from accelopt_lsp.profiler.simulator.trace import Trace
 
@@ -154,6 +159,25 @@ def retime(scheduled: Schedule, stream: Stream, target: Target, *, buffers: bool
     if not buffers:
         edges = dependencies(stream, Slots(), scheduled.policy.window)
     return schedule(stream, edges, scheduled.policy, target)
+
+
+def retarget(scheduled: Schedule, target: Target) -> Schedule:
+    """A schedule with other costs of instructions, on the same memories.
+
+    Only sizes of memories decide what is merged, spilled and placed; so with other costs the same
+    instructions run in other times, and a fraction of the work finds them.
+    """
+    old = scheduled.stream
+    stream = Stream([recosted(op, target) for op in old.ops], old.storages, old.codes, old.regions)
+    with uncollected():
+        times = retime(scheduled, stream, target)
+    return evolve(
+        scheduled,
+        target=target,
+        stream=stream,
+        times=times,
+        engine_busy_ns=_busy(stream, times, target),
+    )
 
 
 def _unknown(stream: Stream) -> dict[str, int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from accelopt_lsp.nki.costs import instruction_cost
 from accelopt_lsp.nki.instructions import INSTRUCTIONS
@@ -146,6 +146,17 @@ def _op(index: int, issue: Issue, template: object, target: Target) -> Op:
         template=index,
         issue=issue,
     )
+
+
+def recosted(op: Op, target: Target) -> Op:
+    """The same instruction at the costs of ``target``."""
+    if op.issue is None:
+        cost = instruction_cost("dma_copy", Engine.DMA, op.work, target)
+    else:
+        cost = instruction_cost(op.name, op.issue.engine, op.work, target)
+    if cost is None:
+        return op
+    return evolve(op, busy_ns=cost.busy_ns, latency_ns=cost.latency_ns)
 
 
 def transfer_op(
