@@ -9,8 +9,8 @@ import pytest
 
 from accelopt_lsp.nki.profile import Provenance
 from accelopt_lsp.server.snapshot import KernelView, Request
-from accelopt_lsp.server.worker import check
 from accelopt_lsp.server.wording import lens_title
+from accelopt_lsp.server.worker import check
 from accelopt_lsp.workbench.profile import ProfileRequest, known_profile, profile_kernel
 from accelopt_lsp.workbench.requests import KernelRequest
 
