@@ -134,8 +134,9 @@ def _tensor_sizes(schedule: Schedule) -> dict[str, float | None]:
     writes = {code: op.writes for code, op in enumerate(stream.ops) if op.work.dma is not None}
     written: set[int] = set()
     for code, regions in zip(stream.codes, stream.regions, strict=True):
-        for position in writes.get(code, ()):
-            written.add(regions[position][0])
+        if code in writes:
+            for position in writes[code]:
+                written.add(regions[position][0])
     inputs = sum(size for storage, size in sizes.items() if storage not in written)
     return {
         "inputs_and_weights_size_bytes": inputs,
@@ -184,6 +185,8 @@ def _internal_traffic(schedule: Schedule) -> tuple[int, int]:
     """
     stream = schedule.stream
     internal = {s.id for s in stream.storages if s.buffer is Buffer.HBM and not s.external}
+    if not internal:
+        return 0, 0
     transfers = {
         code: op
         for code, op in enumerate(stream.ops)

@@ -152,22 +152,33 @@ def _walk(path: Path, schedule: Schedule, waits: Waits) -> None:
     queues, pieces = waits.queues, path.pieces
     begins, ends, visible = times.start, times.end, times.visible
     sinces, causes = times.since, times.cause
+    data, sync = Wait.DATA, Resource.SYNC
     index = max(range(len(queues)), key=visible.__getitem__)
     kind = Wait.DATA
     steps = 0
     while index >= 0 and moment > launch and steps <= 2 * len(queues):
         steps += 1
-        queue = queues[index]
-        busy, slow = _RESOURCES[queue]
+        busy, slow = _RESOURCES[queues[index]]
         done, begun, since = ends[index], begins[index], sinces[index]
-        seen = visible[index] if kind is Wait.DATA else done
-        parts = ((Resource.SYNC, seen), (slow, done), (busy, begun), (slow, since))
-        for resource, begin in parts:
-            if begin < moment:
-                if begin < launch:
-                    begin = launch
-                pieces.append((index, resource, begin, moment))
-                moment = begin
+        if since < launch:
+            begun, since = max(begun, launch), launch
+        if kind is data:
+            seen = visible[index]
+            if seen < moment:
+                pieces.append((index, sync, seen, moment))
+                moment = seen
+            if done < moment:
+                pieces.append((index, slow, done, moment))
+                moment = done
+        elif done < moment:
+            pieces.append((index, sync, done, moment))
+            moment = done
+        if begun < moment:
+            pieces.append((index, busy, begun, moment))
+            moment = begun
+        if since < moment:
+            pieces.append((index, slow, since, moment))
+            moment = since
         cause = causes[index]
         if cause < 0:
             cause, kind = waits.previous(index), Wait.ORDER

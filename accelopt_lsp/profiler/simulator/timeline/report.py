@@ -25,6 +25,7 @@ from accelopt_lsp.profiler.simulator.timeline.yardstick import COMPULSORY, compu
 from accelopt_lsp.profiler.simulator.trace import Trace
 
 
+@uncollected()
 def profile_from(
     schedule: Schedule,
     trace: Trace,
@@ -64,11 +65,10 @@ def profile_from(
     counts = Counter(code for code, _ in trace.records)
     found = counters(schedule, latency_ns)
     known = latency_ms is not None
-    with uncollected():
-        waits = Waits(schedule)
-        path = critical_path(schedule, waits)
-        idle = idle_gaps(schedule, waits) if known else None
-        lines = line_profiles(schedule, path)
+    waits = Waits(schedule)
+    path = critical_path(schedule, waits)
+    idle = idle_gaps(schedule, waits) if known else None
+    lines = line_profiles(schedule, path)
     return Profile(
         kernel=kernel,
         target=target.name,
