@@ -40,12 +40,18 @@ computed, nothing is abridged at all.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import product
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
 
+from accelopt_lsp.profiler.simulator.abridging_blocks import (
+    Access,
+    held,
+    note,
+    prepare,
+    release,
+)
 from accelopt_lsp.profiler.simulator.abridging_code import ForStatement, for_statement
 from accelopt_lsp.profiler.simulator.abridging_records import (
     add_iterations,
@@ -66,8 +72,7 @@ from accelopt_lsp.profiler.simulator.abridging_values import (
     spread,
 )
 from accelopt_lsp.profiler.simulator.indexing import _NEST, counted
-from accelopt_lsp.profiler.simulator.memory import Memory
-from accelopt_lsp.profiler.simulator.tensors import BlockTensor, Tensor
+from accelopt_lsp.profiler.simulator.tensors import BlockTable
 
 if TYPE_CHECKING:
     from accelopt_lsp.profiler.simulator.session import Session
@@ -80,44 +85,6 @@ _ATTEMPTS = 4
 """Pairs of iterations of one execution that are compared without success before it is given up."""
 _FAILURES = 3
 """Executions of one loop that are given up, before it is not tried again."""
-
-
-@define(slots=True, eq=False)
-class Access:
-    """Blocks that an iteration looked up in a tensor with block dimensions.
-
-    Attributes:
-        owner: the tensor.
-        key: block index in this iteration.
-        terms: what each number of it depends on.
-        spans: how often, and by which steps, inner loops repeated that in iterations left out.
-        fresh: the blocks were made then.
-    """
-
-    owner: BlockTensor
-    key: tuple[int, ...]
-    terms: tuple[tuple[tuple[Loop, int], ...], ...]
-    spans: tuple[tuple[int, tuple[int, ...]], ...]
-    fresh: bool
-
-    def step(self, loop: Loop) -> tuple[int, ...]:
-        """Change of the index from one iteration of a loop to the next."""
-        return tuple([sum(c for other, c in terms if other is loop) for terms in self.terms])
-
-    def name(self, shift: tuple[int, ...]) -> tuple[Any, ...]:
-        """What tells it from other accesses of an iteration, moved by a step."""
-        return id(self.owner.origin), _add(self.key, shift, 1), self.spans, self.fresh
-
-    def indices(self) -> list[tuple[int, ...]]:
-        """All indices that it stands for."""
-        found = [self.key]
-        for count, step in self.spans:
-            found = [_add(key, step, n) for n, key in product(range(count), found)]
-        return found
-
-
-def _add(key: tuple[int, ...], step: tuple[int, ...], times: int) -> tuple[int, ...]:
-    return tuple([k + times * s for k, s in zip(key, step, strict=True)])
 
 
 @define(slots=True, eq=False)
@@ -155,7 +122,6 @@ class Abridging:
         self.executed = 0
         self.skipped = 0
         self._serial = 0
-        self._blocks: dict[tuple[int, tuple[int, ...]], int] | None = None
         self._reach = Reach()
         self._failures: dict[tuple[int, int], int] = {}
         self._paths: dict[int, list[tuple[Any, int]]] = {}
@@ -296,20 +262,16 @@ class Abridging:
         if accesses is None:
             return -1
         count = loop.limit - loop.number - 1
-        self._blocks = None
-        for access in accesses:
-            count = self._agreeing(loop, accesses, access, now.storages, count)
-        held = _held(loop, moved, accesses)
         issued = session.issued - now.issued
-        if (
-            count <= 0
-            or held is None
-            or session.issued + count * issued > session.instruction_limit
-        ):
+        if session.issued + count * issued > session.instruction_limit:
             return -1
+        if not held(loop, moved, accesses):
+            return -1
+        count = prepare(accesses, loop, now.storages, storages, count)
+        if count <= 0:
+            return -1
+        release(accesses, moved)
         now.snapshot.move(moved, count, storages, size)
-        for access in accesses:
-            self._make_blocks(access, access.step(loop), count, storages, held)
         more = more_records(old, new, now.storages, storages, count)
         session.records.extend(more)  # type: ignore[arg-type]
         add_storages(trace, now.storages, now.records, size, count)
@@ -318,7 +280,10 @@ class Abridging:
         self.skipped += count
         spread(loop, count)
         for access in accesses:
-            self._spread(loop, access, count)
+            step = access.step(loop)
+            terms = tuple([term for term in access.terms if term[0] is not loop])
+            spans = (*access.spans, (count, step))
+            note(Access(access.table, access.place + step, terms, spans, access.fresh))
         return count
 
     # Loop reductions.
@@ -352,159 +317,23 @@ class Abridging:
             if type(index) is LoopValue and index.loop is not None:
                 index.loop.once = True
 
-    def made(self, owner: BlockTensor, key: tuple[Any, ...]) -> None:
+    def made(self, table: BlockTable, key: tuple[Any, ...]) -> None:
         """Note that a block is made: once and for all, unless its index moves."""
         for index in _NEST:
             if type(index) is not LoopValue:
                 continue
             loop = index.loop
-            if loop is not None and owner.origin.serial < loop.serial:
+            if loop is not None and table.serial < loop.serial:
                 if not any(loop in loops_of(part) for part in key):
                     loop.once = True
-
-    def accessed(self, owner: BlockTensor, key: tuple[Any, ...], fresh: bool) -> None:
-        """Note that a block was looked up by an index that moves."""
-        terms = tuple([part.terms if type(part) is LoopValue else () for part in key])
-        access = Access(owner, tuple(map(plain, key)), terms, (), fresh)
-        self._note(access)
-
-    def _note(self, access: Access) -> None:
-        name = access.name((0,) * len(access.key))
-        for terms in access.terms:
-            for loop, _ in terms:
-                if loop.alive:
-                    loop.accesses.setdefault(name, access)
 
     def _accesses(self, loop: Loop, before: _Past, now: _Past) -> list[Access] | None:
         """This iteration's accesses; None where they are not those of the one before, moved."""
         expected = {access.name(access.step(loop)) for access in before.accesses}
-        still = (0,) * 8
-        found = {access.name(still[: len(access.key)]) for access in now.accesses}
-        if expected != found or any(a.owner.origin.serial > loop.serial for a in now.accesses):
+        found = {access.name() for access in now.accesses}
+        if expected != found or any(a.table.serial > loop.serial for a in now.accesses):
             return None
         return now.accesses
-
-    def _expected(
-        self, loop: Loop, accesses: list[Access], storages: int
-    ) -> dict[tuple[int, tuple[int, ...]], int]:
-        """Storages of blocks that all iterations left would make."""
-        if self._blocks is None:
-            self._blocks = {}
-            left = loop.count - loop.number
-            for access in accesses:
-                step = access.step(loop)
-                for key in access.indices() if access.fresh else ():
-                    memory = access.owner._made[key].memory
-                    assert memory is not None
-                    for number in range(1, left):
-                        place = (id(access.owner.origin), _add(key, step, number))
-                        self._blocks[place] = memory.id + number * storages
-        return self._blocks
-
-    def _agreeing(
-        self, loop: Loop, accesses: list[Access], access: Access, start: int, count: int
-    ) -> int:
-        """In how many more iterations an access finds, or makes, what it has to."""
-        made = access.owner._made
-        step = access.step(loop)
-        storages = len(self.session.trace.storages) - start
-        for key in access.indices():
-            if access.fresh:
-                for number in range(1, count + 1):
-                    if _add(key, step, number) in made:
-                        count = number - 1
-                        break
-                continue
-            here = made[key].memory
-            assert here is not None
-            change = storages
-            if here.id < start:
-                earlier = made.get(_add(key, step, -1))
-                if earlier is None or earlier.memory is None:
-                    return 0
-                change = here.id - earlier.memory.id
-            for number in range(1, count + 1):
-                there = made.get(_add(key, step, number))
-                expected = here.id + number * change
-                if there is None:
-                    # It may be one that these iterations make.
-                    place = (id(access.owner.origin), _add(key, step, number))
-                    found = self._expected(loop, accesses, storages).get(place)
-                else:
-                    found = None if there.memory is None else there.memory.id
-                if found != expected:
-                    count = number - 1
-                    break
-        return count
-
-    def _make_blocks(
-        self,
-        access: Access,
-        step: tuple[int, ...],
-        count: int,
-        storages: int,
-        held: dict[int, Memory],
-    ) -> None:
-        """Blocks that the iterations left out would have made."""
-        made = access.owner._made
-        access.owner._views.clear()
-        if not access.fresh:
-            return
-        for key in access.indices():
-            tile = made[key]
-            memory = tile.memory
-            assert memory is not None
-            if id(memory) in held:
-                # What Python holds is the block of the last of them from now on.
-                made[_add(key, step, count)] = tile
-                tile, made[key] = _copy(tile, -count * storages), _copy(tile, -count * storages)
-                last = count - 1
-            else:
-                last = count
-            for number in range(1, last + 1):
-                made[_add(key, step, number)] = _copy(tile, number * storages)
-
-    def _spread(self, loop: Loop, access: Access, count: int) -> None:
-        """An access of iterations left out, for the loops around."""
-        step = access.step(loop)
-        terms = tuple([tuple([t for t in part if t[0] is not loop]) for part in access.terms])
-        self._note(
-            Access(
-                access.owner,
-                _add(access.key, step, 1),
-                terms,
-                (*access.spans, (count, step)),
-                access.fresh,
-            )
-        )
-
-
-def _held(loop: Loop, moved: list[Memory], accesses: list[Access]) -> dict[int, Memory] | None:
-    """Moved tiles that are blocks of tensors made before the loop; None where one stays."""
-    blocks: dict[int, Memory] = {}
-    for access in accesses:
-        if access.fresh:
-            for key in access.indices():
-                memory = access.owner._made[key].memory
-                if memory is not None:
-                    blocks[id(memory)] = memory
-    held = {id(memory): memory for memory in moved if 0 < memory.block < loop.serial}
-    return None if held.keys() - blocks.keys() else held
-
-
-def _copy(tile: Tensor, shift: int) -> Tensor:
-    """A block like another one, made so many storages later."""
-    old = tile.memory
-    assert old is not None
-    memory = Memory(old.id + shift, old.buffer, old.element, old.rows, old.row, old.name, old.line)
-    memory.initial, memory.state = old.initial, old.state
-    memory.masked, memory.quiet = old.masked, old.quiet
-    memory.block = old.block
-    if old.products is not None:
-        memory.products = list(old.products)
-    made = Tensor(memory, tile.shape, tile.strides, tile.offset, tile.element, tile.buffer)
-    made.operand = tile.operand
-    return made
 
 
 def _run_of(index: Any) -> Any:

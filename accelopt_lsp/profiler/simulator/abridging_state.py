@@ -41,7 +41,7 @@ from accelopt_lsp.profiler.simulator.memory import Memory
 from accelopt_lsp.profiler.simulator.registers import Register
 from accelopt_lsp.profiler.simulator.run_time import RunTimeIndex
 from accelopt_lsp.profiler.simulator.source import PACKAGE
-from accelopt_lsp.profiler.simulator.tensors import BlockTensor, Origin, Tensor
+from accelopt_lsp.profiler.simulator.tensors import BlockTable, BlockTensor, Tensor
 
 if TYPE_CHECKING:
     from accelopt_lsp.profiler.simulator.session import Session
@@ -184,7 +184,7 @@ class Snapshot:
 
     Attributes:
         same: what must not change, in the order in which it was met.
-        values, memories, origins: what may move, in that order.
+        values, memories, tables: what may move, in that order.
     """
 
     __slots__ = (
@@ -195,9 +195,9 @@ class Snapshot:
         "masks",
         "memories",
         "numbers",
-        "origins",
         "reach",
         "same",
+        "tables",
         "tensors",
         "values",
     )
@@ -215,7 +215,7 @@ class Snapshot:
         self.same: list[Any] = []
         self.values: list[LoopValue] = []
         self.memories: list[Memory] = []
-        self.origins: list[Origin] = []
+        self.tables: list[BlockTable] = []
         self.numbers: list[tuple[int, ...]] = []
         self.tensors: list[Tensor] = []
         self.affines: list[Affine] = []
@@ -234,7 +234,7 @@ class Snapshot:
         self.numbers = [
             tuple([v.value for v in self.values]),
             tuple([m.id for m in self.memories]),
-            tuple([o.born for o in self.origins]),
+            tuple([n for t in self.tables for n in (-2 - t.born, *(t.ids or ()))]),
         ]
 
     def _session(self, session: Session, frame: FrameType) -> None:
@@ -301,17 +301,22 @@ class Snapshot:
         """
         if self.same != before.same:
             return False
-        values, memories, origins = self.numbers
-        old_values, old_memories, old_origins = before.numbers
+        values, memories, tables = self.numbers
+        old_values, old_memories, old_tables = before.numbers
         for value, number, old in zip(self.values, values, old_values, strict=True):
             if number - old != _change(value, self.loop):
                 return False
         for number, old in zip(memories, old_memories, strict=True):
             if number != old and number - old != storages:
                 return False
-        return all(
-            number - old == records for number, old in zip(origins, old_origins, strict=True)
-        )
+        if len(tables) != len(old_tables):
+            return False
+        for number, old in zip(tables, old_tables, strict=True):
+            # A number of records, as negative number; nothing; or a storage.
+            change = -records if old < -1 else 0 if old == -1 else storages
+            if number - old != change:
+                return False
+        return True
 
     def moved(self, before: Snapshot) -> list[Memory]:
         """Tiles that belong to another iteration than in the snapshot before."""
@@ -324,8 +329,16 @@ class Snapshot:
             memory.id += count * storages
         for value in self.values:
             value.value += count * _change(value, self.loop)
-        for origin in self.origins:
-            origin.born += count * records
+        seen = set(map(id, moved))
+        for table in self.tables:
+            table.born += count * records
+            table.ids = [n if n < 0 else n + count * storages for n in table.ids or ()]
+            for tile in table.made.values():
+                memory = tile.memory
+                if memory is not None and id(memory) not in seen:
+                    seen.add(id(memory))
+                    memory.id += count * storages
+                tile._region = tile.views = None
         for tensor in self.tensors:
             tensor._region = tensor.views = None
         for affine in self.affines:
@@ -359,7 +372,7 @@ def _tensor(self: Snapshot, value: Tensor) -> None:
 def _memory(self: Snapshot, value: Memory) -> None:
     products = None if value.products is None else tuple(value.products)
     self.same += (Memory, value.rows, value.row, value.element.name, value.buffer, value.name)
-    self.same += (value.line, value.masked, value.quiet, value.raw, value.constant, products)
+    self.same += (value.line, value.raw, value.constant, products)
     self.visit(value.initial)
     self.memories.append(value)
 
@@ -367,18 +380,18 @@ def _memory(self: Snapshot, value: Memory) -> None:
 def _blocks(self: Snapshot, value: BlockTensor) -> None:
     self.same += (BlockTensor, value.blocks, value.tile, value.element.name, value.buffer)
     self.visit(value.prefix)
-    origin = value.origin
-    if origin.serial < self.loop.serial:
-        self.itself(origin)
+    table = value.table
+    if table.serial < self.loop.serial:
+        self.itself(table)
         return
-    if id(origin) in self._met:
-        self.same.append(self._met[id(origin)])
+    known = self._met.get(id(table))
+    if known is not None:
+        self.same.append(known)
         return
-    self._met[id(origin)] = len(self._met)
-    self.origins.append(origin)
-    for key, tile in value._made.items():
-        self.same.append(key)
-        self.visit(tile)
+    self._met[id(table)] = len(self._met)
+    if any(tile.memory is None or tile.memory.products for tile in table.made.values()):
+        raise Unprovable
+    self.tables.append(table)
     value._views.clear()
 
 

@@ -23,7 +23,7 @@ from accelopt_lsp.profiler.simulator.library import entry_of
 from accelopt_lsp.profiler.simulator.placing import check_place, check_shared, check_value
 from accelopt_lsp.profiler.simulator.session import Session
 from accelopt_lsp.profiler.simulator.source import Site
-from accelopt_lsp.profiler.simulator.tensors import BlockTensor, Origin, Tensor
+from accelopt_lsp.profiler.simulator.tensors import BlockTable, BlockTensor, Tensor
 
 Address = Callable[[tuple[int, ...], int, int], tuple[int, int]]
 
@@ -191,12 +191,12 @@ def create(
             sizes, element, buffer, name=label, line=line, site=number, pinned=pinned
         )
     serial = 0 if session.abridging is None else session.abridging.serial()
-    origin = Origin(serial, len(session.records))
+    table = BlockTable(sizes[:first], serial, len(session.records))
     # The compiler sees the body of a loop once: a place that Python code adds up in it is that of
     # the first iteration, and what a later one makes of it here is no place at all.
     once = region.address is not None and all(index.first for index in running_loops())
 
-    def make(index: tuple[int, ...], origin: Origin) -> Tensor:
+    def make(index: tuple[int, ...], table: BlockTable) -> Tensor:
         tile = sizes[first:]
         place = pinned
         if region.address is not None:
@@ -214,10 +214,10 @@ def create(
             line=line,
             site=number,
             pinned=place,
-            born=origin.born,
+            born=table.born,
         )
         if first:
-            tensor.settle().block = origin.serial
+            tensor.settle().block = table.serial
         if value is not None and buffer is Buffer.PSUM and value == 0:
             tensor.settle().fill(0)
         elif value is not None:
@@ -225,8 +225,8 @@ def create(
         return tensor
 
     if first == 0:
-        return make((), origin)
-    blocks = BlockTensor(sizes[:first], sizes[first:], element, buffer, make, origin)
+        return make((), table)
+    blocks = BlockTensor(sizes[:first], sizes[first:], element, buffer, make, table)
     session._check_tile(sizes[first:], prod(sizes[first + 1 :]) * element.nbytes, buffer)
     if value is not None and not (buffer is Buffer.PSUM and value == 0):
         for index in np.ndindex(*sizes[:first]):

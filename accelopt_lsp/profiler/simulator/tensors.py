@@ -243,6 +243,15 @@ class Tensor(Operators):
             and self.strides == other.strides
         )
 
+    def copied(self, number: int) -> Tensor:
+        """A tile like this one, in another storage that exists already."""
+        old = self.settle()
+        memory = Memory(number, old.buffer, old.element, old.rows, old.row, old.name, old.line)
+        memory.initial, memory.state, memory.block = old.initial, old.state, old.block
+        made = Tensor(memory, self.shape, self.strides, self.offset, self.element, self.buffer)
+        made.operand = self.operand
+        return made
+
     def contiguous(self) -> bool:
         """Contiguous memory (on chip: within a partition)."""
         first = 0 if self.buffer is Buffer.HBM else 1
@@ -400,19 +409,34 @@ class Tensor(Operators):
         return sessions.active().copy(self, dtype)
 
 
-class Origin:
-    """Where a tensor with block dimensions was made; views of it share this.
+class BlockTable:
+    """The blocks of a tensor with block dimensions, which its views share.
 
     Attributes:
+        sizes: of the block dimensions.
+        strides: places in the table from one block to the next along each of them.
         serial: number among those of abridged loops; 0 where nothing is abridged.
         born: number of records before it.
+        made: tiles of blocks that were used.
+        like: a tile like each of them.
+        ids: storage of every block by its place, -1 for none; None where nothing is abridged.
+            A block may have a storage and no tile yet.
     """
 
-    __slots__ = ("born", "serial")
+    __slots__ = ("born", "ids", "like", "made", "serial", "sizes", "strides")
 
-    def __init__(self, serial: int, born: int) -> None:
+    def __init__(self, sizes: tuple[int, ...], serial: int, born: int) -> None:
+        self.sizes = sizes
+        self.strides = row_major_strides(sizes)
         self.serial = serial
         self.born = born
+        self.made: dict[tuple[int, ...], Tensor] = {}
+        self.like: Tensor | None = None
+        self.ids: list[int] | None = [-1] * prod(sizes) if serial else None
+
+    def place(self, index: tuple[int, ...]) -> int:
+        """Place of a block."""
+        return sum([n * s for n, s in zip(index, self.strides, strict=True)])
 
 
 class BlockTensor:
@@ -422,7 +446,7 @@ class BlockTensor:
         blocks: sizes of the block dimensions.
         tile: sizes of one block; dimension 0 is the partition dimension.
         prefix: block indices already given.
-        origin: where it was made.
+        table: all its blocks.
     """
 
     __slots__ = (
@@ -432,8 +456,8 @@ class BlockTensor:
         "buffer",
         "element",
         "make",
-        "origin",
         "prefix",
+        "table",
         "tile",
     )
 
@@ -444,16 +468,16 @@ class BlockTensor:
         element: DType,
         buffer: Buffer,
         make: Any,
-        origin: Origin,
+        table: BlockTable,
     ) -> None:
-        self.origin = origin
+        self.table = table
         self.blocks = blocks
         self.tile = tile
         self.element = element
         self.buffer = buffer
         self.make = make
         self.prefix: tuple[int, ...] = ()
-        self._made: dict[tuple[int, ...], Tensor] = {}
+        self._made = table.made
         self._views: dict[tuple[Any, ...], Tensor] = {}
 
     @property
@@ -489,22 +513,38 @@ class BlockTensor:
                         f"{list(self.blocks)}",
                         "R028",
                     )
+            ids = self.table.ids
+            if ids is None:
+                found = self._made[index] = self.make(index, self.table)
+            else:
+                found = self._made[index] = self._known(index, ids, moving)
+        return found
+
+    def _known(self, index: tuple[int, ...], ids: list[int], moving: tuple[Any, ...]) -> Tensor:
+        """The tile of a block in an abridged trace, where iterations left out may have made it."""
+        place = self.table.place(index)
+        if ids[place] < 0:
             abridging = sessions.active().abridging
             if abridging is not None:
-                abridging.made(self, moving)
-            found = self._made[index] = self.make(index, self.origin)
-        return found
+                abridging.made(self.table, moving)
+            tile: Tensor = self.make(index, self.table)
+            ids[place] = tile.settle().id
+            if self.table.like is None:
+                # Not the tile itself: the moves of abridged loops change that.
+                self.table.like = tile.copied(ids[place])
+            return tile
+        assert self.table.like is not None
+        return self.table.like.copied(ids[place])
 
     def _moving(self, index: tuple[Any, ...]) -> Tensor:
         """The tile of a block that an abridged loop moves over."""
         place = tuple(map(plain, index))
-        abridging = sessions.active().abridging
         if not all(0 <= part < size for part, size in zip(index, self.blocks, strict=False)):
             return self.block(tuple(map(int, index)))
-        fresh = place not in self._made
+        ids = self.table.ids
+        fresh = ids is not None and ids[self.table.place(place)] < 0
         found = self.block(place, index)
-        if abridging is not None:
-            abridging.accessed(self, index, fresh)
+        looked_up(self.table, index, fresh)
         return found
 
     def _split(self, key: Any) -> tuple[Tensor | BlockTensor, tuple[Any, ...]]:
@@ -533,10 +573,7 @@ class BlockTensor:
         prefix = (*self.prefix, *numbers)
         if len(prefix) == len(self.blocks):
             return self.block(prefix), parts[wanted:]
-        view = BlockTensor(
-            self.blocks, self.tile, self.element, self.buffer, self.make, self.origin
-        )
-        view._made = self._made
+        view = BlockTensor(self.blocks, self.tile, self.element, self.buffer, self.make, self.table)
         view.prefix = prefix
         return view, ()
 
@@ -574,3 +611,4 @@ class BlockTensor:
 
 
 from accelopt_lsp.profiler.simulator import layouts, run_time, views  # noqa: E402 - made of tensors
+from accelopt_lsp.profiler.simulator.abridging_blocks import looked_up  # noqa: E402 - so is this
