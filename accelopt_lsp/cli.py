@@ -344,6 +344,7 @@ def compare(
 ) -> None:
     """Profile two kernels and show them side by side."""
     from accelopt_lsp.cli_output import console, progress_line, show_comparison, show_failure
+    from accelopt_lsp.profiler.comparison import rankable
     from accelopt_lsp.workbench.profile import ProfileRequest, profile_kernel
 
     reports = []
@@ -354,8 +355,14 @@ def compare(
         with progress_line(not as_json) as progress:
             reports.append(run_async(profile_kernel(request, progress)))
     if as_json:
+        latencies = [None if r.profile is None else r.profile.latency_ms for r in reports]
         print_json(
-            {"schema_version": 1, "first": reports[0].to_json(), "second": reports[1].to_json()}
+            {
+                "schema_version": 1,
+                "first": reports[0].to_json(),
+                "second": reports[1].to_json(),
+                "rankable": rankable(*latencies),
+            }
         )
     failed = [r for r in reports if r.profile is None]
     if failed:

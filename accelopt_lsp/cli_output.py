@@ -245,6 +245,8 @@ def _shares(profile: Profile) -> list[tuple[str, str]]:
 
 def show_comparison(out: Console, first: tuple[str, Profile], second: tuple[str, Profile]) -> None:
     """Two profiles side by side."""
+    from accelopt_lsp.profiler.comparison import RANKABLE, rankable
+
     table = Table(box=None, pad_edge=False)
     table.add_column("")
     table.add_column(first[0], overflow="fold")
@@ -254,6 +256,11 @@ def show_comparison(out: Console, first: tuple[str, Profile], second: tuple[str,
     for name in dict.fromkeys((*left, *right)):
         table.add_row(Text(name, "cyan"), left.get(name, "-"), right.get(name, "-"))
     out.print(table)
+    if rankable(first[1].latency_ms, second[1].latency_ms) is False:
+        out.print(
+            f"The latencies differ by less than {RANKABLE:.0%}: this does not say which kernel is "
+            "faster on hardware."
+        )
 
 
 def show_optimization(out: Console, report: OptimizeReport, *, with_diff: bool) -> None:

@@ -223,6 +223,10 @@ def test_compare_shows_both_kernels() -> None:
     assert result.exit_code == 0, result.output
     data = json.loads(result.stdout)
     assert data["first"]["latency_ms"] == data["second"]["latency_ms"]
+    assert data["rankable"] is False
+    assert "does not say which kernel is faster" in run("compare", SMALL, SMALL).stdout.replace(
+        "\n", " "
+    )
 
 
 def test_every_rule_has_a_page() -> None:

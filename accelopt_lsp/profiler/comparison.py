@@ -25,6 +25,15 @@ SPILLS_NOT = 0.01
 RANKABLE = 0.05
 """Latencies that differ by less cannot be ranked."""
 
+
+def rankable(first_ms: float | None, second_ms: float | None) -> bool | None:
+    """Whether two simulated latencies say which kernel is faster; None if one is unknown."""
+    if first_ms is None or second_ms is None:
+        return None
+    low, high = sorted((first_ms, second_ms))
+    return high > low * (1 + RANKABLE)
+
+
 ENGINE_SHARES = tuple(
     f"{engine}_engine_active_time_percent" for engine in ("tensor", "vector", "scalar", "gpsimd")
 )

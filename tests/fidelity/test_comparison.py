@@ -14,6 +14,7 @@ from accelopt_lsp.profiler.comparison import (
     Comparison,
     criteria,
     pairs,
+    rankable,
     ranks,
     spearman,
     summarize,
@@ -321,3 +322,11 @@ def test_listings_are_counted_by_the_function_that_they_define():
     assert listing(PAGE, "kernel", 2) == "def kernel(x):\n    return 2\n"
     with pytest.raises(MeasuredError, match="the page has 2"):
         listing(PAGE, "kernel", 3)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "decided"),
+    [(1.0, 1.2, True), (1.2, 1.0, True), (1.0, 1.04, False), (1.0, 1.0, False), (None, 1.0, None)],
+)
+def test_close_latencies_cannot_be_ranked(first, second, decided):
+    assert rankable(first, second) is decided
