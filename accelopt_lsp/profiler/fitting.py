@@ -92,12 +92,14 @@ def _prior(name: str, constant: Constant, known: Mapping[str, Any] | None) -> Pr
     rate = constant.unit.endswith(("/ns", "Hz", "/s"))
     if known is not None:
         return Prior(name=name, rate=rate, **known)
+    # What is nothing at present has no scale of its own.
+    value = constant.value or 1.0
     return Prior(
         name=name,
-        value=constant.value,
+        value=value,
         spread=PRESENT_SPREAD,
         low=constant.value / PRESENT_FACTOR,
-        high=constant.value * PRESENT_FACTOR,
+        high=value * PRESENT_FACTOR,
         rate=rate,
         source="present value",
     )

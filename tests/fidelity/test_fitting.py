@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from attrs import evolve
 
-from accelopt_lsp.nki.targets import get_target
+from accelopt_lsp.nki.targets import Constant, get_target
 from accelopt_lsp.profiler.fitting import (
     HUBER,
     Observation,
@@ -49,6 +49,16 @@ def test_every_calibrated_constant_has_a_prior_within_its_bounds():
         assert known.spread > 0
         assert known.source
         assert known.rate is (TRN1.constants[name].unit in {"GHz", "B/ns", "GB/s"}), name
+
+
+@pytest.mark.parametrize(("present", "low", "high"), [(40.0, 20.0, 80.0), (0.0, 0.0, 2.0)])
+def test_a_constant_without_a_prior_stays_near_what_it_is(present, low, high):
+    strange = Constant(present, "ns", "somewhere", "calibrated")
+    target = evolve(TRN1, constants={"new_ns": strange})
+    [found] = priors(target)
+    assert (found.low, found.high) == (low, high)
+    assert found.source == "present value"
+    assert found.cost(present) == pytest.approx(1.0 if present else 0.0)
 
 
 def test_huber():
