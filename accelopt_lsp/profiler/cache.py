@@ -175,28 +175,24 @@ def cacheable(job: Job) -> bool:
 
 def job_key(job: Job) -> str:
     """Hash of all that decides about a job's profile, files that it reads left out."""
+    values = {f.name: getattr(job, f.name) for f in attrs.fields(Job) if f.name not in _NO_MATTER}
     arguments = job.arguments
-    parts = [
-        FORMAT,
-        model_version(),
-        _environment(),
-        os.path.abspath(job.path),
-        job.source,
-        job.function,
+    values["arguments"] = [
         {name: str(spec) for name, spec in arguments.values.items()},
         sorted(arguments.origins.items()),
         arguments.grid,
-        job.target,
-        job.nki_version,
-        job.seeds,
-        None if job.reference is None else os.path.abspath(job.reference),
-        job.baseline,
-        [os.path.abspath(path) for path in job.read_paths],
-        job.limits.instructions,
-        job.what_ifs,
     ]
-    text = json.dumps(parts, default=str)
+    # A run that exceeds its time or its memory is a failure, and these are not kept.
+    values["limits"] = job.limits.instructions
+    values["path"] = os.path.abspath(job.path)
+    values["read_paths"] = [os.path.abspath(path) for path in job.read_paths]
+    values["reference"] = None if job.reference is None else os.path.abspath(job.reference)
+    text = json.dumps([FORMAT, model_version(), _environment(), values], default=str)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+_NO_MATTER = frozenset({"timeline", "cache"})
+"""Fields of a job that leave its profile as it is."""
 
 
 @cache
