@@ -62,12 +62,18 @@ class Evaluator:
         return self._most is not None and self.started >= self._most
 
     async def evaluate(
-        self, source: str, seeds: tuple[int, ...] = (), *, unlimited: bool = False
+        self,
+        source: str,
+        seeds: tuple[int, ...] = (),
+        *,
+        unlimited: bool = False,
+        what_ifs: bool = False,
     ) -> Outcome:
         """Profile ``source``; with seeds, verify its outputs as well.
 
         Args:
             unlimited: does not fall under the limit on evaluations (final verification).
+            what_ifs: also schedule with one thing changed at a time, if it is not known yet.
 
         Raises:
             OutOfEvaluations: the limit is reached.
@@ -79,14 +85,16 @@ class Evaluator:
                 if self.exhausted and not unlimited:
                     raise OutOfEvaluations
                 self.started += 0 if unlimited else 1
-                found = await self._obtain(key, source, seeds)
+                found = await self._obtain(key, source, seeds, what_ifs)
                 self._known[key] = found
                 self.finished += 1
                 if self.on_finished is not None:
                     self.on_finished()
             return found
 
-    async def _obtain(self, key: str, source: str, seeds: tuple[int, ...]) -> Outcome:
+    async def _obtain(
+        self, key: str, source: str, seeds: tuple[int, ...], what_ifs: bool
+    ) -> Outcome:
         if self._store is not None:
             stored = self._store.evaluation(self._run, key)
             if stored is not None:
@@ -94,7 +102,7 @@ class Evaluator:
                 return stored[0]
         async with self._slots:
             begun = time.monotonic()
-            job = evolve(self._template, source=source, seeds=seeds)
+            job = evolve(self._template, source=source, seeds=seeds, what_ifs=what_ifs)
             try:
                 outcome = await self._profiler.profile(job)
             except Exception as error:

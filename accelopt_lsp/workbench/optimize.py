@@ -207,7 +207,7 @@ class _Session:
         )
         # Without a reference the baseline is compared with itself, which shows nothing.
         seeds = self.request.search.verify_seeds if self.kernel.reference else ()
-        outcome = await evaluator.evaluate(self.kernel.text, seeds, unlimited=True)
+        outcome = await evaluator.evaluate(self.kernel.text, seeds, unlimited=True, what_ifs=True)
         if isinstance(outcome, Failure):
             return self._report(None, None, evaluator, failure=outcome)
         if outcome.correct is False:

@@ -129,6 +129,20 @@ async def test_unknown_costs_give_no_total(file: Path) -> None:
     assert any("mystery" in note for note in report.notes)
 
 
+async def test_what_ifs_are_computed_for_the_baseline_only(file: Path) -> None:
+    asked: list[bool] = []
+
+    class Asked(FakeProfiler):
+        async def profile(self, job: Job, progress: Progress | None = None) -> Outcome:
+            asked.append(job.what_ifs)
+            return await super().profile(job)
+
+    await optimize(file, Asked())
+    assert asked[0]
+    assert len(asked) > 1
+    assert not any(asked[1:])
+
+
 async def test_small_gains_are_called_uncertain(file: Path) -> None:
     report = await optimize(file, walker=Walker(steps=((0, 1),)), search=quick(iterations=1))
     assert report.speedup == pytest.approx(3.1 / 2.9)
