@@ -43,7 +43,7 @@ MAX_BYTES = 64 << 20
 MAX_FILES = 5000
 """A job that reads more files than this is not kept."""
 _KEPT_SHARE = 0.75
-_BUSY_SECONDS = 2.0
+_BUSY_SECONDS = 0.5
 _HASHED_BYTES = 64 << 20
 """Larger files are told apart by size and time of change."""
 _PASSING = frozenset(

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from attrs import evolve
 
@@ -116,6 +117,26 @@ def test_what_the_reference_reads_counts(job, results):
     verified.reference.write_text(other)
     os.utime(verified.reference, (1e9, 1e9))
     assert not run(verified, results).cached
+
+
+def test_files_that_are_opened_and_arguments_in_files_count(job, results):
+    folder = job.path.parent
+    scale, values = folder / "scale.txt", folder / "x.npy"
+    source = KERNEL.replace(
+        "from helper import FACTOR",
+        "from pathlib import Path\n"
+        "FACTOR = float((Path(__file__).parent / 'scale.txt').read_text())",
+    )
+    arguments = KernelArguments(values={"x": parse_spec("@x.npy")})
+    reading = evolve(job, source=source, arguments=arguments)
+    for rows in (128, 64):
+        np.save(values, np.zeros((rows, 64), np.float32))
+        for factor in ("2.0", "3.0"):
+            scale.write_text(factor)
+            for file in (scale, values):
+                os.utime(file, (1e9, 1e9))
+            assert not run(reading, results).cached
+            assert run(reading, results).cached
 
 
 def test_a_file_that_changes_meanwhile_is_not_relied_on(job, results):
