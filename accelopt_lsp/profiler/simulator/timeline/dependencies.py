@@ -10,7 +10,7 @@ from attrs import define
 
 from accelopt_lsp.nki.operands import Buffer
 from accelopt_lsp.profiler.simulator.timeline.slots import Slots
-from accelopt_lsp.profiler.simulator.timeline.stream import COMPUTE_QUEUES, Stream
+from accelopt_lsp.profiler.simulator.timeline.stream import COMPUTE_QUEUES, Queue, Stream
 from accelopt_lsp.profiler.simulator.trace import Region
 
 
@@ -195,10 +195,16 @@ def dependencies(stream: Stream, slots: Slots, window: int) -> Edges:
     boxes, many, writers, readers = tracker.box, tracker.many, tracker.writer, tracker.reads
     inherited: dict[int, tuple[int, ...]] = {}
     ordinals = compute_ordinals(queues) if window else []
+    horizon = _Horizon(window, ordinals) if window else None
     for index, (code, regions) in enumerate(zip(stream.codes, stream.regions, strict=True)):
         reads, writes, queue, accumulates = table[code]
         needs: set[int] = set()
         follows: set[int] = set()
+        if horizon is not None:
+            if queue < COMPUTE_QUEUES:
+                horizon.issues(queue, index)
+            elif queue == Queue.RELOAD:
+                follows.update(horizon.before(index))
         for position in reads:
             box = regions[position]
             storage = box[0]
@@ -261,6 +267,42 @@ def dependencies(stream: Stream, slots: Slots, window: int) -> Edges:
                 users.append(index)
         waits[index] = total
     return Edges(waits, uses, orders)
+
+
+class _Horizon:
+    """How far ahead of the compute instructions a re-load may be issued.
+
+    The compiler puts a re-load into the instruction stream of the engine that uses the tile, so
+    it issues within the same window as that engine's instructions, and no earlier, although it
+    depends on nothing but room. Source: the measured mamba, in which every re-load of an
+    accumulator is waited for, and gqa_full, whose rows of scores hardly overlap.
+    """
+
+    __slots__ = ("_lines_up", "_ordinals", "_reached", "_window")
+
+    def __init__(self, window: int, ordinals: list[int]) -> None:
+        self._window = window
+        self._ordinals = ordinals
+        self._lines_up: list[list[int]] = [[] for _ in range(COMPUTE_QUEUES)]
+        self._reached = [-1] * COMPUTE_QUEUES
+
+    def issues(self, queue: int, index: int) -> None:
+        """Record a compute instruction."""
+        self._lines_up[queue].append(index)
+
+    def before(self, index: int) -> list[int]:
+        """The last instruction of each engine that lies a window or more before ``index``."""
+        ordinals = self._ordinals
+        limit = ordinals[index] - self._window
+        found = []
+        for queue, line_up in enumerate(self._lines_up):
+            at = self._reached[queue]
+            while at + 1 < len(line_up) and ordinals[line_up[at + 1]] <= limit:
+                at += 1
+            self._reached[queue] = at
+            if at >= 0:
+                found.append(line_up[at])
+        return found
 
 
 def compute_ordinals(queues: list[int]) -> list[int]:

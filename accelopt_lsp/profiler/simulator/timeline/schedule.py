@@ -11,6 +11,7 @@ from attrs import define, evolve, field
 
 from accelopt_lsp.nki.operands import Buffer
 from accelopt_lsp.nki.targets import Target
+from accelopt_lsp.profiler.simulator.timeline.constants import with_identities
 from accelopt_lsp.profiler.simulator.timeline.dependencies import Edges, dependencies
 from accelopt_lsp.profiler.simulator.timeline.liveness import (
     lifetimes,
@@ -21,8 +22,10 @@ from accelopt_lsp.profiler.simulator.timeline.merging import merge
 from accelopt_lsp.profiler.simulator.timeline.placement import forward_broadcasts, keep_in_psum
 from accelopt_lsp.profiler.simulator.timeline.policy import POLICIES, Policy
 from accelopt_lsp.profiler.simulator.timeline.scheduler import Times, schedule
+from accelopt_lsp.profiler.simulator.timeline.shifting import with_shifts
 from accelopt_lsp.profiler.simulator.timeline.slots import Slots, assign_slots
 from accelopt_lsp.profiler.simulator.timeline.spills import spill
+from accelopt_lsp.profiler.simulator.timeline.splitting import split_tiles
 from accelopt_lsp.profiler.simulator.timeline.stream import (
     COMPUTE_QUEUES,
     Stream,
@@ -113,13 +116,19 @@ def _simulate(trace: Trace, target: Target, policy: Policy) -> Schedule:
     if policy.merges and streamed is None:
         result = merge(stream, capacity)
         stream, merged = result.stream, result.dropped
+    if policy.shifts:
+        stream = with_shifts(stream, target)
+    if policy.constants:
+        stream = with_identities(stream, target)
+    if policy.splits:
+        stream = split_tiles(stream)
     if policy.uses_psum:
         stream = forward_broadcasts(stream, target)
         keep_in_psum(stream, target)
     lives = lifetimes(stream)
     peak = live_peak(stream, lives, Buffer.SBUF)
-    if peak > capacity:
-        spilled = spill(stream, room, target)
+    if peak > room:
+        spilled = spill(stream, capacity, policy.spare_bytes, target)
         stream, saved, reloaded = spilled.stream, spilled.saved_bytes, spilled.reloaded_bytes
         lives = lifetimes(stream)
         if spilled.overflows:

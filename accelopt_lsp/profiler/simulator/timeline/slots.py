@@ -138,7 +138,7 @@ def _places(storages: list[Storage], lives: Lifetimes, policy: Policy) -> _Place
     """Places by allocation site: a multiple of its live peak, more if tiles are small.
 
     Tiles of unrolled code, which Python's own loops create one by one, share places with all
-    others of their size: the live peak and one more. Source: the measured rope kernel.
+    others of their size: the live peak and two more. Source: the measured rope kernel.
     """
     unrolled = _unrolled_sites(storages)
     members: dict[int, list[Storage]] = defaultdict(list)
@@ -158,7 +158,7 @@ def _places(storages: list[Storage], lives: Lifetimes, policy: Policy) -> _Place
             heappush(ends, lives.last[storage.id])
             peak = max(peak, len(ends))
         if key <= _UNROLLED:
-            places.limit[key] = peak + 1
+            places.limit[key] = peak + 2
         else:
             size = max(1, sbuf_bytes(group[0]))
             places.limit[key] = max(policy.buffering * peak, policy.least_bytes // size)

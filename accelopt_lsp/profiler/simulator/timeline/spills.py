@@ -1,8 +1,10 @@
 """When SBUF is too small: which tiles go back to HBM, and when they return.
 
-The tile whose next use lies farthest ahead is evicted. A clean one (loaded, and not written
-since) needs no save; its re-load is an ordinary HBM read. A dirty one is saved and re-loaded:
-only those bytes count as spills.
+The tile is evicted whose transfers cost least for the room that they free, and for how long: of
+tiles alike, the one whose next use lies farthest ahead. A clean one (loaded, and not written since)
+needs no save; its re-load is an ordinary HBM read. A dirty one is saved and re-loaded: only those
+bytes count as spills. The engine that needs a spilled tile issues its re-load
+(:mod:`dependencies` says how early).
 """
 
 from __future__ import annotations
@@ -37,9 +39,13 @@ class Spilled:
     overflows: int = 0
 
 
-def spill(stream: Stream, capacity: int, target: Target) -> Spilled:
-    """Evict and re-load tiles so that at most ``capacity`` bytes a partition are alive."""
-    return _Spiller(stream, capacity, target).run()
+def spill(stream: Stream, capacity: int, spare: int, target: Target) -> Spilled:
+    """Evict and re-load tiles so that at most ``capacity`` bytes a partition are alive.
+
+    ``spare`` bytes of them are kept free as well, so that loads and engines can run ahead; but no
+    tile that is larger than that is evicted for it.
+    """
+    return _Spiller(stream, capacity, spare, target).run()
 
 
 def hbm_written(stream: Stream) -> set[int]:
@@ -55,14 +61,26 @@ def hbm_written(stream: Stream) -> set[int]:
 
 @define(slots=False)
 class _Spiller:
+    """Program order from begin to end, with what is in SBUF at each moment.
+
+    ``kinds`` holds what evicting a resident tile is worth and costs: (bytes freed, time of its
+    transfers); ``heaps`` the candidates of each kind, farthest next use first. Entries that no
+    longer hold are dropped when they come up.
+    """
+
     stream: Stream
     capacity: int
+    spare: int
     target: Target
     result: Spilled = field(init=False)
     names: dict[int, int] = field(factory=dict)
     homes: dict[int, Storage] = field(factory=dict)
     codes: dict[tuple[object, ...], int] = field(factory=dict)
     rewritten: set[int] = field(factory=set)
+    dirty: set[int] = field(factory=set)
+    costs: dict[tuple[int, int, bool], tuple[int, float]] = field(factory=dict)
+    kinds: dict[int, tuple[int, float]] = field(factory=dict)
+    heaps: dict[tuple[int, float], list[tuple[int, int]]] = field(factory=dict)
 
     def run(self) -> Spilled:
         stream = self.stream
@@ -80,12 +98,11 @@ class _Spiller:
         cursor = dict.fromkeys(uses, 0)
         resident: dict[int, int] = {}
         gone: set[int] = set()
-        dirty: set[int] = set()
         source: dict[int, tuple[int, Region] | None] = {}
-        heap: list[tuple[int, int]] = []
         level = 0
+        room = self.capacity - self.spare
         ops = stream.ops
-        for code, regions in zip(stream.codes, stream.regions, strict=True):
+        for now, (code, regions) in enumerate(zip(stream.codes, stream.regions, strict=True)):
             op = ops[code]
             current = {r[0] for r in regions if r[0] in sbuf}
             for storage in sorted(current):
@@ -93,73 +110,106 @@ class _Spiller:
                     continue
                 need = sbuf[storage]
                 level += need
-                while level > self.capacity:
-                    victim = self._victim(heap, resident, cursor, uses, current)
+                while level > room:
+                    tight = level > self.capacity
+                    largest = self.capacity if tight else self.spare
+                    victim = self._victim(now, largest, cursor, uses, current)
                     if victim is None:
-                        self.result.overflows += 1
+                        self.result.overflows += tight
                         break
                     level -= resident.pop(victim)
+                    del self.kinds[victim]
                     gone.add(victim)
-                    self._evict(victim, victim in dirty, op.line)
-                    dirty.discard(victim)
+                    self._evict(victim)
                 resident[storage] = need
                 if storage in gone:
                     gone.discard(storage)
-                    self._reload(storage, source.get(storage), op.line)
+                    self._reload(storage, source.get(storage), op)
             out.codes.append(code)
             out.regions.append(self._renamed(regions))
             for position in op.writes:
                 storage = regions[position][0]
                 if storage in sbuf:
-                    self._note_write(op, regions, storage, dirty, source)
+                    self._note_write(op, regions, storage, source)
             for storage in current:
                 places = uses[storage]
                 at = cursor[storage] = cursor[storage] + 1
                 if at >= len(places):
                     level -= resident.pop(storage, 0)
+                    self.kinds.pop(storage, None)
                 else:
-                    heappush(heap, (-places[at], storage))
+                    self._offer(storage, places[at])
         return self.result
 
     def _victim(
         self,
-        heap: list[tuple[int, int]],
-        resident: dict[int, int],
+        now: int,
+        largest: int,
         cursor: dict[int, int],
         uses: dict[int, list[int]],
         current: set[int],
     ) -> int | None:
-        """The resident tile with the farthest next use that is not needed right now."""
-        aside = []
-        found = None
-        while heap:
-            entry = heappop(heap)
-            storage = entry[1]
-            if storage not in resident or uses[storage][cursor[storage]] != -entry[0]:
+        """The resident tile that is cheapest to do without and not needed right now.
+
+        Tiles of more than ``largest`` bytes per partition are not looked at.
+
+        Cheapest: time of its transfers over bytes freed and instructions until its next use.
+        """
+        best, found = -1.0, None
+        for kind, heap in self.heaps.items():
+            if kind[0] > largest:
                 continue
-            if storage in current:
-                aside.append(entry)
-                continue
-            found = storage
-            break
-        for entry in aside:
-            heappush(heap, entry)
+            aside = []
+            while heap:
+                entry = heap[0]
+                storage = entry[1]
+                places = uses[storage]
+                if (
+                    self.kinds.get(storage) != kind
+                    or cursor[storage] >= len(places)
+                    or places[cursor[storage]] != -entry[0]
+                ):
+                    heappop(heap)
+                elif storage in current:
+                    aside.append(heappop(heap))
+                else:
+                    score = (-entry[0] - now) * kind[0] / kind[1]
+                    if score > best:
+                        best, found = score, storage
+                    break
+            for entry in aside:
+                heappush(heap, entry)
         return found
+
+    def _offer(self, storage: int, next_use: int) -> None:
+        """Make a resident tile a candidate for eviction."""
+        tile = self.stream.storages[storage]
+        key = tile.partitions, tile.partition_bytes, storage in self.dirty
+        kind = self.costs.get(key)
+        if kind is None:
+            load = transfer_op("", tile, Route.LOAD, Queue.LOAD, 0, self.target)
+            time = load.busy_ns * load.engines
+            if key[2]:
+                save = transfer_op("", tile, Route.STORE, Queue.SAVE, 0, self.target)
+                time += save.busy_ns * save.engines
+            kind = self.costs[key] = sbuf_bytes(tile), max(time, 1.0)
+            self.heaps.setdefault(kind, [])
+        self.kinds[storage] = kind
+        heappush(self.heaps[kind], (-next_use, storage))
 
     def _note_write(
         self,
         op: Op,
         regions: tuple[Region, ...],
         storage: int,
-        dirty: set[int],
         source: dict[int, tuple[int, Region] | None],
     ) -> None:
         """Remember whether HBM holds the same data as the tile."""
         loaded = op.queue is Queue.LOAD and regions[op.reads[0]][0] not in self.rewritten
-        if loaded and storage not in dirty:
+        if loaded and storage not in self.dirty:
             source[storage] = (0, regions[op.reads[0]])
             return
-        dirty.add(storage)
+        self.dirty.add(storage)
         source[storage] = None
 
     def _renamed(self, regions: tuple[Region, ...]) -> tuple[Region, ...]:
@@ -171,9 +221,10 @@ class _Spiller:
     def _box(self, storage: Storage, name: int) -> Region:
         return (name, 0, max(1, storage.partitions), 0, max(1, storage.partition_bytes))
 
-    def _evict(self, storage: int, dirty: bool, line: int) -> None:
-        if not dirty:
+    def _evict(self, storage: int) -> None:
+        if storage not in self.dirty:
             return
+        self.dirty.discard(storage)
         tile = self.stream.storages[storage]
         home = self._home(tile)
         code = self._code("spill_save", tile, Route.STORE, Queue.SAVE, tile.line)
@@ -183,18 +234,21 @@ class _Spiller:
         out.regions.append((self._box(tile, home.id), source))
         self.result.saved_bytes += tile.partitions * tile.partition_bytes
 
-    def _reload(self, storage: int, source: tuple[int, Region] | None, line: int) -> None:
+    def _reload(self, storage: int, source: tuple[int, Region] | None, user: Op) -> None:
         tile = self.stream.storages[storage]
         out = self.result.stream
         again = evolve(tile, id=len(out.storages))
         out.storages.append(again)
         self.names[storage] = again.id
+        queue = Queue.LOAD
         if source is not None:
             name, origin = "reload", source[1]
         else:
             name, origin = "spill_reload", self._box(tile, self._home(tile).id)
+            if not user.engines:
+                queue = Queue.RELOAD
             self.result.reloaded_bytes += tile.partitions * tile.partition_bytes
-        code = self._code(name, tile, Route.LOAD, Queue.LOAD, tile.line)
+        code = self._code(name, tile, Route.LOAD, queue, tile.line)
         out.codes.append(code)
         out.regions.append((self._box(tile, again.id), origin))
 
@@ -209,7 +263,7 @@ class _Spiller:
         return home
 
     def _code(self, name: str, tile: Storage, route: Route, queue: Queue, line: int) -> int:
-        key = (name, tile.partitions, tile.partition_bytes, line)
+        key = (name, tile.partitions, tile.partition_bytes, line, queue)
         code = self.codes.get(key)
         if code is None:
             code = self.codes[key] = len(self.result.stream.ops)

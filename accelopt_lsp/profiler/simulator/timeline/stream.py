@@ -23,7 +23,8 @@ from accelopt_lsp.profiler.simulator.trace import Region, Storage, Trace
 class Queue(IntEnum):
     """In-order instruction queues: four compute engines and the queues that trigger DMAs.
 
-    Stores have a queue of their own, so that one that waits for its data never holds up loads.
+    Stores have a queue of their own, so that one that waits for its data never holds up loads; so
+    have spills and their re-loads, which the engines that make and use the data trigger.
     """
 
     TENSOR = 0
@@ -33,10 +34,20 @@ class Queue(IntEnum):
     LOAD = 4
     STORE = 5
     SAVE = 6
+    RELOAD = 7
 
 
 COMPUTE_QUEUES = 4
-QUEUE_NAMES = ("tensor", "vector", "scalar", "gpsimd", "dma loads", "dma stores", "dma spills")
+QUEUE_NAMES = (
+    "tensor",
+    "vector",
+    "scalar",
+    "gpsimd",
+    "dma loads",
+    "dma stores",
+    "dma spills",
+    "dma re-loads",
+)
 _QUEUE_OF_ENGINE = {
     Engine.TENSOR: Queue.TENSOR,
     Engine.VECTOR: Queue.VECTOR,
