@@ -229,12 +229,18 @@ def _show_notes(out: Console, profile: Profile) -> None:
 
 
 def _shares(profile: Profile) -> list[tuple[str, str]]:
-    """Bounded shares and achieved rates, as rows to compare."""
+    """Bounded shares as rows to compare, largest first."""
+    shares = sorted((profile.bounded_shares or {}).items(), key=lambda item: -item[1])
+    return [
+        (f"bounded by {name.replace('_', ' ')}", f"{share:.1%}")
+        for name, share in shares
+        if share >= LEAST_SHARE
+    ]
+
+
+def _rates(profile: Profile) -> list[tuple[str, str]]:
+    """Achieved rates as rows to compare."""
     rows = []
-    shares = profile.bounded_shares or {}
-    for name, share in sorted(shares.items(), key=lambda item: -item[1]):
-        if share >= LEAST_SHARE:
-            rows.append((f"bounded by {name.replace('_', ' ')}", f"{share:.1%}"))
     for use in profile.engines or ():
         unit = " elements/cycle" if use.unit == "elements/cycle" else ""
         rows.append((f"{use.engine} achieved", rate(use.achieved, use.unit) + unit))
@@ -251,10 +257,10 @@ def show_comparison(out: Console, first: tuple[str, Profile], second: tuple[str,
     table.add_column("")
     table.add_column(first[0], overflow="fold")
     table.add_column(second[0], overflow="fold")
-    right = dict(_rows(second[1]) + _shares(second[1]))
-    left = dict(_rows(first[1]) + _shares(first[1]))
-    for name in dict.fromkeys((*left, *right)):
-        table.add_row(Text(name, "cyan"), left.get(name, "-"), right.get(name, "-"))
+    for part in (_rows, _shares, _rates):
+        left, right = dict(part(first[1])), dict(part(second[1]))
+        for name in dict.fromkeys((*left, *right)):
+            table.add_row(Text(name, "cyan"), left.get(name, "-"), right.get(name, "-"))
     out.print(table)
     if rankable(first[1].latency_ms, second[1].latency_ms) is False:
         out.print(
