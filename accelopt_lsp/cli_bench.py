@@ -254,7 +254,9 @@ def _rules(report: AblationReport) -> Table:
     table.add_row("mean of absolute", *(_points(row.mean, "") for row in rows))
     table.add_row("median of absolute", *(_points(row.median, "") for row in rows))
     table.caption_justify = "left"
-    table.caption = "; ".join(f"{row.name}: {row.title}" for row in report.rules)
+    table.caption = "Each column but the first is without a rule. " + "; ".join(
+        f"{row.name}: {row.title}" for row in report.rules
+    )
     return table
 
 

@@ -34,7 +34,7 @@ class AblationRow:
 
     Attributes:
         name: rule or constant; ``model`` for the model as it is.
-        title: what was changed, for people.
+        title: the rule that is off, or the change of the constant, for people.
         errors: relative latency error by kernel; None where there is no latency. Kernels that
             the change does not concern have the model's.
     """
@@ -172,8 +172,7 @@ def _report(
         kernels=names,
         model=AblationRow("model", "the model as it is", plain),
         rules=tuple(
-            AblationRow(name, f"without: {rule.title}", errors(("rule", name)))
-            for name, rule in rules.items()
+            AblationRow(name, rule.title, errors(("rule", name))) for name, rule in rules.items()
         ),
         constants={name: (step(name, -1), step(name, 1)) for name in constants},
     )

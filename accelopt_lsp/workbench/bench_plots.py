@@ -143,6 +143,7 @@ def _ablation(pyplot: Any, report: AblationReport) -> Any:
             height=0.6,
             color="#1f77b4" if row is report.model else "#aec7e8",
         )
-    axes.set_yticks(range(len(rows)), [r.title for r in reversed(rows)])
+    titles = [report.model.title, *(f"without: {r.title}" for r in report.rules)]
+    axes.set_yticks(range(len(rows)), titles[::-1])
     axes.set(xlabel="mean absolute latency error in %")
     return figure
