@@ -52,6 +52,8 @@ class Job:
         limits: what the child may use.
         timeline: file to write a Chrome/Perfetto trace to.
         what_ifs: also schedule with one thing changed at a time.
+        abridged: trace a few iterations of loops for all of them, where these are proved alike;
+            the trace is the same either way.
     """
 
     path: Path
@@ -68,6 +70,7 @@ class Job:
     timeline: Path | None = None
     nki_version: str | None = None
     what_ifs: bool = False
+    abridged: bool = True
 
 
 class FailureKind(StrEnum):

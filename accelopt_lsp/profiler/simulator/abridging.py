@@ -212,7 +212,7 @@ class Abridging:
         """Iterations that were left out after this one; -1 where it is not like the one before."""
         now = past[-1]
         now.limit = loop.limit
-        if loop.limit <= loop.number + 1:
+        if loop.limit <= loop.number + 1 and loop.number:
             return 0
         now.accesses = list(loop.accesses.values())
         before = past[-2] if len(past) > 1 else None
@@ -228,7 +228,7 @@ class Abridging:
         if not now.alike:
             return -1
         # The state before the older of the two iterations is moved as well.
-        if not before.alike or before.limit <= loop.number:
+        if not before.alike or before.limit <= loop.number or now.limit <= loop.number + 1:
             return 0
         return self._skip(loop, before, now)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from attrs import define
 
-from accelopt_lsp.profiler.simulator.abridging_values import Loop, LoopValue, Terms
+from accelopt_lsp.profiler.simulator.abridging_values import Loop, LoopValue, Terms, weighted
 from accelopt_lsp.profiler.simulator.memory import Memory
 from accelopt_lsp.profiler.simulator.tensors import BlockTable
 
@@ -55,17 +55,9 @@ class Access:
         return found
 
 
-def flat(table: BlockTable, index: tuple[Any, ...]) -> Any:
-    """Place of an index in the table of blocks, moving as the index does."""
-    place: Any = 0
-    for part, stride in zip(index, table.strides, strict=True):
-        place = place + part * stride
-    return place
-
-
 def looked_up(table: BlockTable, index: tuple[Any, ...], fresh: bool) -> None:
     """Note that a block was looked up by an index that moves."""
-    place = flat(table, index)
+    place = weighted(index, table.strides)
     if type(place) is LoopValue:
         note(Access(table, place.value, place.changes, (), fresh))
 

@@ -18,7 +18,7 @@ loop's iterations are left out: being affine, it holds there if it does at the l
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -105,6 +105,39 @@ def require(value: int, terms: Terms) -> None:
     if len(terms) > 1:
         for loop, _ in terms[1:]:
             loop.joint[(value, terms)] = None
+
+
+def within(part: Any, size: int) -> bool:
+    """Whether ``0 <= part < size``, as a decision where the part moves."""
+    if type(part) is not LoopValue or not 0 <= part.value < size:
+        return bool(0 <= part < size)
+    value, terms = part.value, part.terms
+    for loop, change in terms:
+        loop.bound(value // -change if change < 0 else (size - 1 - value) // change)
+    if len(terms) > 1:
+        less = _scaled(terms, -1)
+        for loop, _ in terms[1:]:
+            loop.joint[(value, terms)] = loop.joint[(size - 1 - value, less)] = None
+    return True
+
+
+def weighted(parts: Sequence[Any], weights: Sequence[int]) -> Any:
+    """Sum of integers and moving values, each times its weight."""
+    total, changes = 0, {}
+    for part, weight in zip(parts, weights, strict=True):
+        if type(part) is not LoopValue:
+            total += part * weight
+            continue
+        total += part.value * weight
+        for loop, change in part.changes:
+            if loop.alive:
+                changes[loop] = changes.get(loop, 0) + change * weight
+    terms = [term for term in changes.items() if term[1]]
+    if not terms:
+        return total
+    if len(terms) > 1:
+        terms.sort(key=_depth)
+    return LoopValue(total, tuple(terms))
 
 
 def spread(loop: Loop, skipped: int) -> None:
@@ -231,8 +264,8 @@ class LoopValue:
         return self._number("__sub__", other) if found is NotImplemented else found
 
     def __rsub__(self, other: Any) -> Any:
-        found = (-self)._plus(other, 1)
-        return self._number("__rsub__", other) if found is NotImplemented else found
+        found = self._plus(other, -1)
+        return self._number("__rsub__", other) if found is NotImplemented else -found
 
     def __neg__(self) -> Any:
         return make(-self.value, _scaled(self.terms, -1))

@@ -191,6 +191,7 @@ class JobRun:
             runs=runs,
             profile=self.profiled,
             what_ifs=job.what_ifs,
+            abridged=job.abridged,
             variants=self.variants,
             timeline=None if job.timeline is None else "timeline.json",
         )

@@ -78,6 +78,7 @@ class KernelTask:
         nki_version: NKI version in force; names that it lacks are rejected.
         what_ifs: schedule the trace with one thing changed at a time, too.
         variants: further schedules of the trace, each answered by a compact profile.
+        abridged: a trace of shapes may leave out iterations that are proved alike.
     """
 
     token: str
@@ -94,6 +95,7 @@ class KernelTask:
     nki_version: str | None = None
     what_ifs: bool = False
     variants: tuple[Variant, ...] = ()
+    abridged: bool = True
 
 
 @frozen(slots=True)

@@ -9,6 +9,7 @@ import numpy as np
 
 from accelopt_lsp.nki.dtypes import Kind
 from accelopt_lsp.nki.operands import Buffer, DynamicKind
+from accelopt_lsp.profiler.simulator.abridging_values import LoopValue
 from accelopt_lsp.profiler.simulator.dynamic import Index
 from accelopt_lsp.profiler.simulator.elements import Array, as_dtype
 from accelopt_lsp.profiler.simulator.errors import (
@@ -168,7 +169,7 @@ def access_pattern(
     if element is not tensor.element:
         scale = tensor.element.nbytes / element.nbytes
         start = int(start * scale)
-    start += int(offset)
+    start += offset if type(offset) is LoopValue else int(offset)
     if scalar is not None and vector is not None:
         raise KernelRejected(
             "scalar_offset and vector_offset cannot be combined; add the one to the other first",

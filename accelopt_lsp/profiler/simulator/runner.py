@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import importlib.util
 import sys
@@ -20,9 +21,11 @@ from accelopt_lsp.nki.dtypes import find_dtype, get_dtype
 from accelopt_lsp.nki.lowering import has_lowering
 from accelopt_lsp.nki.targets import get_target
 from accelopt_lsp.profiler.simulator import hook, timeline
+from accelopt_lsp.profiler.simulator.abridging_values import FullTraceNeeded
 from accelopt_lsp.profiler.simulator.elements import ELEMENTS, as_dtype, to_carrier
 from accelopt_lsp.profiler.simulator.errors import ArgumentFault, KernelNotFound, ValuesNeeded
 from accelopt_lsp.profiler.simulator.following import MAX_ELEMENTS
+from accelopt_lsp.profiler.simulator.garbage import uncollected
 from accelopt_lsp.profiler.simulator.kernels import (
     DEFAULTS,
     Kernel,
@@ -120,6 +123,35 @@ class KernelRunner:
         tracing: bool,
         following: bool = False,
     ) -> Outcome:
+        recorded = not full and any(r.seed is not None for r in self.task.runs)
+        abridged = self.task.abridged and not (full or following or recorded)
+        if abridged:
+            try:
+                return self._once(kernel, module, run, abridged=True)
+            except FullTraceNeeded:
+                pass
+        return self._once(
+            kernel,
+            module,
+            run,
+            full=full,
+            tracing=tracing,
+            following=following,
+            recorded=recorded,
+        )
+
+    def _once(
+        self,
+        kernel: Kernel,
+        module: ModuleType,
+        run: Run | None,
+        *,
+        full: bool = False,
+        tracing: bool = True,
+        following: bool = False,
+        recorded: bool = False,
+        abridged: bool = False,
+    ) -> Outcome:
         task = self.task
         label = f"running with seed {run.seed}" if run is not None and full else "tracing"
         self.channel.send("progress", message=label)
@@ -130,15 +162,20 @@ class KernelRunner:
             full=full,
             instruction_limit=task.access.instructions,
             names=OPERATOR_NAMES,
+            abridged=abridged,
         )
         session.nki_version = task.nki_version
         session.tracing = tracing
         session.following = following
-        if not full and any(r.seed is not None for r in task.runs):
+        if recorded:
             session.recording = []
         self.session = session
         args, kwargs = self._arguments(kernel, module, run)
-        outcome = execute(kernel, args, kwargs, session, task.grid)
+        with uncollected(not full):
+            outcome = execute(kernel, args, kwargs, session, task.grid)
+            if not full:
+                # A trace stays as long as this process does.
+                gc.freeze()
         outcome.fixed = _without_tensors([*args, *kwargs.items()])
         return outcome
 

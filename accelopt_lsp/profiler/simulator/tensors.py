@@ -14,7 +14,7 @@ from accelopt_lsp.nki.dialects import Dialect
 from accelopt_lsp.nki.dtypes import DType
 from accelopt_lsp.nki.operands import Buffer, Dynamic, OperandType, row_major_strides
 from accelopt_lsp.profiler.simulator import state as sessions
-from accelopt_lsp.profiler.simulator.abridging_values import LoopValue, fixed, plain
+from accelopt_lsp.profiler.simulator.abridging_values import LoopValue, fixed, plain, within
 from accelopt_lsp.profiler.simulator.elements import ELEMENTS, Array, ElementType
 from accelopt_lsp.profiler.simulator.errors import KernelRejected
 from accelopt_lsp.profiler.simulator.indexing import Affine, LoopIndex
@@ -539,7 +539,7 @@ class BlockTensor:
     def _moving(self, index: tuple[Any, ...]) -> Tensor:
         """The tile of a block that an abridged loop moves over."""
         place = tuple(map(plain, index))
-        if not all(0 <= part < size for part, size in zip(index, self.blocks, strict=False)):
+        if not all(map(within, index, self.blocks)):
             return self.block(tuple(map(int, index)))
         ids = self.table.ids
         fresh = ids is not None and ids[self.table.place(place)] < 0
