@@ -20,9 +20,14 @@ import json
 import sys
 from pathlib import Path
 
+from accelopt_lsp.profiler.simulator.timeline.uncertainty import coverage
 from accelopt_lsp.workbench.bench import BenchRequest
 from accelopt_lsp.workbench.calibration import ITERATIONS, Calibration, calibrate
-from accelopt_lsp.workbench.calibration_store import write_constants, write_residuals
+from accelopt_lsp.workbench.calibration_store import (
+    residuals_with,
+    write_constants,
+    write_residuals,
+)
 from accelopt_lsp.workbench.requests import RequestError
 
 
@@ -60,6 +65,26 @@ def families_table(found: Calibration) -> str:
     return "\n".join(lines)
 
 
+def coverage_table(found: Calibration) -> str:
+    """Whether each kernel lies in the interval that the other families give for it."""
+    rows = coverage(residuals_with(found))
+    lines = [f"{'kernel':24}{'measured ms':>12}  80 % interval without its family"]
+    for row in rows:
+        span = f"{row.interval.low_ms:.3f} to {row.interval.high_ms:.3f}"
+        mark = "" if row.inside else "  missed"
+        wide = "  extrapolated" if row.interval.extrapolated else ""
+        lines.append(
+            f"{row.residual.kernel:24}{row.residual.measured_ms:12.3f}  {span}{mark}{wide}"
+        )
+    fitted = {p.kernel.kernel for p in found.predictions}
+    own = [row for row in rows if row.residual.kernel in fitted]
+    lines.append(
+        f"{sum(r.inside for r in own)} of {len(own)} calibration kernels and "
+        f"{sum(r.inside for r in rows)} of all {len(rows)} lie within their interval"
+    )
+    return "\n".join(lines)
+
+
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description="Fit the machine constants of Trainium 1.")
     parser.add_argument("checkout", type=Path, help="working copy of zhang677/AccelOpt")
@@ -88,7 +113,8 @@ def main(arguments: list[str]) -> int:
     if options.json:
         print(json.dumps(found.to_json(), indent=1))
     else:
-        print(f"{constants_table(found)}\n\n{families_table(found)}")
+        tables = (constants_table(found), families_table(found), coverage_table(found))
+        print("\n\n".join(tables))
     if options.write_constants:
         write_constants(found)
     if options.write_residuals:

@@ -128,7 +128,7 @@ def _residuals(pyplot: Any, rows: Sequence[Comparison]) -> Any:
         axes.plot(100 * (row.error or 0.0), place, "o", markersize=4, color=color)
     axes.axvline(0, color="#999999", linewidth=0.8)
     axes.set_yticks(range(len(rows)), [r.measured.kernel for r in reversed(rows)])
-    axes.set(xlabel="error of the simulated latency in %; grey: the 80 % interval around none")
+    axes.set(xlabel="error of the simulated latency in %; grey: errors within its 80 % interval")
     return figure
 
 

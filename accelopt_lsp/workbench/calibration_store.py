@@ -12,6 +12,7 @@ from typing import Any
 from accelopt_lsp.nki.traffic import spill_share
 from accelopt_lsp.profiler.comparison import Comparison
 from accelopt_lsp.profiler.measured import MeasuredKernel
+from accelopt_lsp.profiler.simulator.timeline.uncertainty import Residual, residuals
 from accelopt_lsp.profiler.simulator.variants import VariantProfile
 from accelopt_lsp.workbench.calibration import Calibration
 
@@ -45,6 +46,13 @@ def residual_rows(found: Calibration) -> list[dict[str, Any]]:
         for p in found.predictions
         if p.present.latency_ms is not None
     ]
+
+
+def residuals_with(found: Calibration) -> tuple[Residual, ...]:
+    """The residuals of this version, with those of a calibration in place of its kernels'."""
+    fresh = [Residual(**row) for row in residual_rows(found)]
+    names = {r.kernel for r in fresh}
+    return (*fresh, *(r for r in residuals() if r.kernel not in names))
 
 
 def check_rows(rows: Iterable[Comparison]) -> list[dict[str, Any]]:

@@ -15,9 +15,14 @@ from click.testing import CliRunner
 from accelopt_lsp.cli import cli
 from accelopt_lsp.nki.dialects import Dialect
 from accelopt_lsp.profiler.simulator.timeline.policy import POLICIES, ablations
+from accelopt_lsp.profiler.simulator.timeline.uncertainty import residuals
 from accelopt_lsp.workbench.bench import BenchRequest, each
 from accelopt_lsp.workbench.calibration import calibrate
-from accelopt_lsp.workbench.calibration_store import residual_rows, write_rows
+from accelopt_lsp.workbench.calibration_store import (
+    residual_rows,
+    residuals_with,
+    write_rows,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 KERNELS = ROOT / "tests" / "simulator" / "kernels" / "legacy"
@@ -178,6 +183,9 @@ def test_calibration_finds_the_constants_that_made_the_figures(checkout, tmp_pat
     assert set(data["constants"]) == {p.name for p in found.priors}
     rows = residual_rows(found)
     assert [r["family"] for r in rows] == ["a", "b"]
+    merged = residuals_with(found)
+    assert [r.kernel for r in merged[:2]] == ["one", "two"]
+    assert {r.kernel for r in merged[2:]} == {r.kernel for r in residuals()}
     store = tmp_path / "calibration.json"
     store.write_text(json.dumps({"residuals": [{"kernel": "old"}, {"kernel": "one"}]}))
     write_rows(rows, store)
@@ -204,6 +212,7 @@ def test_the_script_prints_both_tables(checkout, tmp_path, capsys):
     printed = capsys.readouterr().out
     assert "dma_engine_rate" in printed
     assert "mean of absolute errors" in printed
+    assert "2 calibration kernels" in printed
     assert script.main([str(tmp_path / "nowhere")]) == 2
 
 
