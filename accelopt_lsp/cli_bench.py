@@ -237,26 +237,33 @@ def _criteria(found: Sequence[Criterion]) -> Table:
 
 def show_ablation(out: Console, report: AblationReport) -> None:
     """The error of each kernel without each rule, and the mean error by constant."""
-    out.print(_rules(report))
+    rules = report.effective
+    for start in range(0, max(len(rules), 1), _RULES_A_TABLE):
+        out.print(_rules(report, rules[start : start + _RULES_A_TABLE]))
+    for row in rules:
+        out.print(f"{row.name}: {row.title}", markup=False)
+    if report.idle:
+        names = ", ".join(f"{row.name} ({row.title})" for row in report.idle)
+        out.print(f"Without effect on these kernels: {names}", markup=False)
     out.print(_constants(report))
 
 
-def _rules(report: AblationReport) -> Table:
+_RULES_A_TABLE = 7
+
+
+def _rules(report: AblationReport, rules: Sequence[AblationRow]) -> Table:
     table = Table(
         title="Ablation: latency error in %", title_justify="left", box=None, pad_edge=False
     )
-    rows = (report.model, *report.rules)
-    table.add_column("kernel")
-    for row in rows:
-        table.add_column(row.name, justify="right")
+    rows = (report.model, *rules)
+    table.add_column("kernel", no_wrap=True)
+    table.add_column("model", justify="right")
+    for row in rules:
+        table.add_column(f"no {row.name}", justify="right")
     for kernel in report.kernels:
         table.add_row(kernel, *(_points(row.errors[kernel]) for row in rows))
     table.add_row("mean of absolute", *(_points(row.mean, "") for row in rows))
     table.add_row("median of absolute", *(_points(row.median, "") for row in rows))
-    table.caption_justify = "left"
-    table.caption = "Each column but the first is without a rule. " + "; ".join(
-        f"{row.name}: {row.title}" for row in report.rules
-    )
     return table
 
 

@@ -183,8 +183,8 @@ def constants(found: Calibration) -> str:
 
 def rules(report: AblationReport) -> str:
     """The model without each rule."""
-    columns = (report.model, *report.rules)
-    head = ("kernel", "model", *(f"no `{r.name}`" for r in report.rules))
+    columns = (report.model, *report.effective)
+    head = ("kernel", "model", *(f"no `{r.name}`" for r in report.effective))
     rows = [
         (
             kernel,
@@ -195,7 +195,10 @@ def rules(report: AblationReport) -> str:
     for title, name in (("mean of absolute", "mean"), ("median of absolute", "median")):
         values = [getattr(c, name) for c in columns]
         rows.append((f"**{title}**", *("" if v is None else f"{100 * v:.1f}" for v in values)))
-    lines = [f"- `{r.name}`: {r.title}" for r in report.rules]
+    lines = [f"- `{r.name}`: {r.title}" for r in report.effective]
+    if report.idle:
+        names = ", ".join(f"`{r.name}` ({r.title})" for r in report.idle)
+        lines.append(f"- without effect on these kernels: {names}")
     return f"{table(head, rows)}\n\n" + "\n".join(lines)
 
 

@@ -71,6 +71,16 @@ class AblationReport:
     rules: tuple[AblationRow, ...]
     constants: Mapping[str, tuple[AblationRow, AblationRow]]
 
+    @property
+    def effective(self) -> tuple[AblationRow, ...]:
+        """Rules without which some kernel's latency differs."""
+        return tuple(r for r in self.rules if r.errors != self.model.errors)
+
+    @property
+    def idle(self) -> tuple[AblationRow, ...]:
+        """Rules that none of these kernels meets."""
+        return tuple(r for r in self.rules if r.errors == self.model.errors)
+
     def to_json(self) -> dict[str, Any]:
         def row(found: AblationRow) -> dict[str, Any]:
             return {**attrs.asdict(found), "mean": found.mean, "median": found.median}

@@ -134,7 +134,7 @@ def _residuals(pyplot: Any, rows: Sequence[Comparison]) -> Any:
 
 def _ablation(pyplot: Any, report: AblationReport) -> Any:
     """Mean absolute error without each rule."""
-    rows = [report.model, *report.rules]
+    rows = [report.model, *report.effective]
     figure, axes = pyplot.subplots(figsize=(6.4, 0.8 + 0.25 * len(rows)))
     for place, row in enumerate(reversed(rows)):
         axes.barh(
@@ -143,7 +143,7 @@ def _ablation(pyplot: Any, report: AblationReport) -> Any:
             height=0.6,
             color="#1f77b4" if row is report.model else "#aec7e8",
         )
-    titles = [report.model.title, *(f"without: {r.title}" for r in report.rules)]
+    titles = [report.model.title, *(f"without: {r.title}" for r in report.effective)]
     axes.set_yticks(range(len(rows)), titles[::-1])
     axes.set(xlabel="mean absolute latency error in %")
     return figure

@@ -90,7 +90,7 @@ def test_tables_of_an_ablation(script):
     report = AblationReport(
         ("a", "b"),
         row("model", 0.01, -0.03),
-        (row("merges", 0.2, None),),
+        (row("merges", 0.2, None), row("idle", 0.01, -0.03)),
         {"launch_ns": (row("launch_ns", 0.0, 0.1), row("launch_ns", 0.1, 0.2))},
     )
     text = script.rules(report)
@@ -98,4 +98,6 @@ def test_tables_of_an_ablation(script):
     assert "| b | -3.0 |  |" in text
     assert "| **mean of absolute** | 2.0 | 20.0 |" in text
     assert "- `merges`: what merges is" in text
+    assert "no `idle`" not in text
+    assert "- without effect on these kernels: `idle` (what idle is)" in text
     assert "| `launch_ns` | 5.0 | 15.0 |" in script.sensitivity(report)
