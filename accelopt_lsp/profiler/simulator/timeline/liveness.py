@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
+
 from attrs import frozen
 
 from accelopt_lsp.nki.operands import Buffer
@@ -61,15 +63,11 @@ def psum_bytes(storage: Storage, bank_bytes: int) -> int:
 
 def live_peak(stream: Stream, lives: Lifetimes, buffer: Buffer) -> int:
     """Largest number of bytes per partition that are alive at once."""
-    events: list[tuple[int, int]] = []
+    change = [0] * (len(stream) + 1)
     for storage in stream.storages:
-        if storage.buffer is buffer and lives.first[storage.id] >= 0:
+        first = lives.first[storage.id]
+        if first >= 0 and storage.buffer is buffer:
             size = sbuf_bytes(storage)
-            events.append((lives.first[storage.id], size))
-            events.append((lives.last[storage.id] + 1, -size))
-    events.sort()
-    level = peak = 0
-    for _, change in events:
-        level += change
-        peak = max(peak, level)
-    return peak
+            change[first] += size
+            change[lives.last[storage.id] + 1] -= size
+    return max(accumulate(change), default=0)

@@ -59,6 +59,23 @@ def hbm_written(stream: Stream) -> set[int]:
     return found
 
 
+def _touched(stream: Stream, size: list[int]) -> list[dict[int, int]]:
+    """For each instruction the tiles in SBUF that it touches, and where they are touched next."""
+    upcoming = [_NEVER] * len(stream.storages)
+    found: list[dict[int, int]] = []
+    for index in range(len(stream) - 1, -1, -1):
+        touched = {}
+        for region in stream.regions[index]:
+            storage = region[0]
+            if size[storage]:
+                touched[storage] = upcoming[storage]
+        for storage in touched:
+            upcoming[storage] = index
+        found.append(touched)
+    found.reverse()
+    return found
+
+
 @define(slots=False)
 class _Spiller:
     """Program order from begin to end, with what is in SBUF at each moment.
@@ -73,88 +90,89 @@ class _Spiller:
     spare: int
     target: Target
     result: Spilled = field(init=False)
+    size: list[int] = field(init=False)
+    resident: bytearray = field(init=False)
+    next_use: list[int] = field(init=False)
     names: dict[int, int] = field(factory=dict)
     homes: dict[int, Storage] = field(factory=dict)
     codes: dict[tuple[object, ...], int] = field(factory=dict)
     rewritten: set[int] = field(factory=set)
     dirty: set[int] = field(factory=set)
+    source: dict[int, Region | None] = field(factory=dict)
     costs: dict[tuple[int, int, bool], tuple[int, float]] = field(factory=dict)
     kinds: dict[int, tuple[int, float]] = field(factory=dict)
     heaps: dict[tuple[int, float], list[tuple[int, int]]] = field(factory=dict)
+    fresh: dict[int, None] = field(factory=dict)
 
     def run(self) -> Spilled:
         stream = self.stream
         out = Stream(list(stream.ops), list(stream.storages))
         self.result = Spilled(out)
-        sbuf = {s.id: sbuf_bytes(s) for s in stream.storages if s.buffer is Buffer.SBUF}
-        uses: dict[int, list[int]] = {}
-        for index, regions in enumerate(stream.regions):
-            for region in regions:
-                if region[0] in sbuf:
-                    found = uses.setdefault(region[0], [])
-                    if not found or found[-1] != index:
-                        found.append(index)
+        self.size = [sbuf_bytes(s) if s.buffer is Buffer.SBUF else 0 for s in stream.storages]
+        self.resident = bytearray(len(stream.storages))
+        self.next_use = [_NEVER] * len(stream.storages)
         self.rewritten = hbm_written(stream)
-        cursor = dict.fromkeys(uses, 0)
-        resident: dict[int, int] = {}
+        size, resident, next_use, fresh = self.size, self.resident, self.next_use, self.fresh
+        names, codes, regions_of = self.names, out.codes, out.regions
+        writes_of = [op.writes for op in stream.ops]
         gone: set[int] = set()
-        source: dict[int, tuple[int, Region] | None] = {}
         level = 0
         room = self.capacity - self.spare
-        ops = stream.ops
-        for now, (code, regions) in enumerate(zip(stream.codes, stream.regions, strict=True)):
-            op = ops[code]
-            current = {r[0] for r in regions if r[0] in sbuf}
-            for storage in sorted(current):
-                if storage in resident:
+        for now, (code, regions, touched) in enumerate(
+            zip(stream.codes, stream.regions, _touched(stream, size), strict=True)
+        ):
+            for storage in touched:
+                if resident[storage]:
                     continue
-                need = sbuf[storage]
-                level += need
+                level += size[storage]
                 while level > room:
                     tight = level > self.capacity
-                    largest = self.capacity if tight else self.spare
-                    victim = self._victim(now, largest, cursor, uses, current)
+                    victim = self._victim(now, self.capacity if tight else self.spare, touched)
                     if victim is None:
                         self.result.overflows += tight
                         break
-                    level -= resident.pop(victim)
-                    del self.kinds[victim]
+                    level -= size[victim]
+                    resident[victim] = 0
                     gone.add(victim)
                     self._evict(victim)
-                resident[storage] = need
+                resident[storage] = 1
                 if storage in gone:
                     gone.discard(storage)
-                    self._reload(storage, source.get(storage), op)
-            out.codes.append(code)
-            out.regions.append(self._renamed(regions))
-            for position in op.writes:
-                storage = regions[position][0]
-                if storage in sbuf:
-                    self._note_write(op, regions, storage, source)
-            for storage in current:
-                places = uses[storage]
-                at = cursor[storage] = cursor[storage] + 1
-                if at >= len(places):
-                    level -= resident.pop(storage, 0)
-                    self.kinds.pop(storage, None)
+                    self._reload(storage, stream.ops[code])
+            codes.append(code)
+            if names:
+                for storage in touched:
+                    if storage in names:
+                        regions_of.append(tuple([(names.get(r[0], r[0]), *r[1:]) for r in regions]))
+                        break
                 else:
-                    self._offer(storage, places[at])
+                    regions_of.append(regions)
+            else:
+                regions_of.append(regions)
+            for position in writes_of[code]:
+                if size[regions[position][0]]:
+                    self._note_write(stream.ops[code], regions, regions[position][0])
+            for storage, following in touched.items():
+                next_use[storage] = following
+                if following == _NEVER:
+                    level -= size[storage]
+                    resident[storage] = 0
+                else:
+                    fresh[storage] = None
         return self.result
 
-    def _victim(
-        self,
-        now: int,
-        largest: int,
-        cursor: dict[int, int],
-        uses: dict[int, list[int]],
-        current: set[int],
-    ) -> int | None:
+    def _victim(self, now: int, largest: int, touched: dict[int, int]) -> int | None:
         """The resident tile that is cheapest to do without and not needed right now.
 
         Tiles of more than ``largest`` bytes per partition are not looked at.
 
         Cheapest: time of its transfers over bytes freed and instructions until its next use.
         """
+        resident, next_use, kinds = self.resident, self.next_use, self.kinds
+        for storage in self.fresh:
+            if resident[storage]:
+                self._offer(storage, next_use[storage])
+        self.fresh.clear()
         best, found = -1.0, None
         for kind, heap in self.heaps.items():
             if kind[0] > largest:
@@ -163,14 +181,13 @@ class _Spiller:
             while heap:
                 entry = heap[0]
                 storage = entry[1]
-                places = uses[storage]
                 if (
-                    self.kinds.get(storage) != kind
-                    or cursor[storage] >= len(places)
-                    or places[cursor[storage]] != -entry[0]
+                    not resident[storage]
+                    or next_use[storage] != -entry[0]
+                    or kinds[storage] != kind
                 ):
                     heappop(heap)
-                elif storage in current:
+                elif storage in touched:
                     aside.append(heappop(heap))
                 else:
                     score = (-entry[0] - now) * kind[0] / kind[1]
@@ -192,31 +209,19 @@ class _Spiller:
             if key[2]:
                 save = transfer_op("", tile, Route.STORE, Queue.SAVE, 0, self.target)
                 time += save.busy_ns * save.engines
-            kind = self.costs[key] = sbuf_bytes(tile), max(time, 1.0)
+            kind = self.costs[key] = self.size[storage], max(time, 1.0)
             self.heaps.setdefault(kind, [])
         self.kinds[storage] = kind
         heappush(self.heaps[kind], (-next_use, storage))
 
-    def _note_write(
-        self,
-        op: Op,
-        regions: tuple[Region, ...],
-        storage: int,
-        source: dict[int, tuple[int, Region] | None],
-    ) -> None:
+    def _note_write(self, op: Op, regions: tuple[Region, ...], storage: int) -> None:
         """Remember whether HBM holds the same data as the tile."""
         loaded = op.queue is Queue.LOAD and regions[op.reads[0]][0] not in self.rewritten
         if loaded and storage not in self.dirty:
-            source[storage] = (0, regions[op.reads[0]])
+            self.source[storage] = regions[op.reads[0]]
             return
         self.dirty.add(storage)
-        source[storage] = None
-
-    def _renamed(self, regions: tuple[Region, ...]) -> tuple[Region, ...]:
-        names = self.names
-        if names and any(r[0] in names for r in regions):
-            return tuple((names.get(r[0], r[0]), r[1], r[2], r[3], r[4]) for r in regions)
-        return regions
+        self.source[storage] = None
 
     def _box(self, storage: Storage, name: int) -> Region:
         return (name, 0, max(1, storage.partitions), 0, max(1, storage.partition_bytes))
@@ -234,7 +239,8 @@ class _Spiller:
         out.regions.append((self._box(tile, home.id), source))
         self.result.saved_bytes += tile.partitions * tile.partition_bytes
 
-    def _reload(self, storage: int, source: tuple[int, Region] | None, user: Op) -> None:
+    def _reload(self, storage: int, user: Op) -> None:
+        source = self.source.get(storage)
         tile = self.stream.storages[storage]
         out = self.result.stream
         again = evolve(tile, id=len(out.storages))
@@ -242,7 +248,7 @@ class _Spiller:
         self.names[storage] = again.id
         queue = Queue.LOAD
         if source is not None:
-            name, origin = "reload", source[1]
+            name, origin = "reload", source
         else:
             name, origin = "spill_reload", self._box(tile, self._home(tile).id)
             if not user.engines:
