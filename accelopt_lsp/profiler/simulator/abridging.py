@@ -12,9 +12,9 @@ except that each value that depends on the loop's variable has changed by its ow
 tile that was made in the loop has become the one made at the same place an iteration later, and
 each position in the trace lies as many records further as an iteration has.
 
-1. If ``S(t-2)`` and ``S(t-1)`` differ by such a move, iteration ``t`` begins where iteration ``t-1``
-   began, moved. Python is deterministic and so is the simulator; a step that computes with affine
-   values keeps the move; and tiles are numbered in order. So iteration ``t`` can differ from
+1. If ``S(t-2)`` and ``S(t-1)`` differ by such a move, iteration ``t`` begins where ``t-1`` began,
+   moved. Python is deterministic and so is the simulator; a step that computes with affine values
+   keeps the move; and tiles are numbered in order. So iteration ``t`` can differ from
    ``t-1`` by more than a move only if something is *decided* by a value that moves.
 2. Every such decision is noted where it falls (:mod:`.abridging_values`), with the number of
    iterations in which it falls the same way: comparisons of kernel or simulator (bounds of
@@ -68,11 +68,10 @@ from accelopt_lsp.profiler.simulator.abridging_values import (
     LoopIndex,
     LoopValue,
     loops_of,
-    plain,
     spread,
 )
+from accelopt_lsp.profiler.simulator.blocks import BlockTable
 from accelopt_lsp.profiler.simulator.indexing import _NEST, counted
-from accelopt_lsp.profiler.simulator.tensors import BlockTable
 
 if TYPE_CHECKING:
     from accelopt_lsp.profiler.simulator.session import Session
@@ -313,13 +312,15 @@ class Abridging:
 
     def once(self) -> None:
         """Something is made that everything after it finds."""
-        for index in _NEST:
+        nest: list[Any] = _NEST
+        for index in nest:
             if type(index) is LoopValue and index.loop is not None:
                 index.loop.once = True
 
     def made(self, table: BlockTable, key: tuple[Any, ...]) -> None:
         """Note that a block is made: once and for all, unless its index moves."""
-        for index in _NEST:
+        nest: list[Any] = _NEST
+        for index in nest:
             if type(index) is not LoopValue:
                 continue
             loop = index.loop

@@ -9,13 +9,15 @@ and those that they make must not be there yet.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attrs import define
 
 from accelopt_lsp.profiler.simulator.abridging_values import Loop, LoopValue, Terms, weighted
 from accelopt_lsp.profiler.simulator.memory import Memory
-from accelopt_lsp.profiler.simulator.tensors import BlockTable
+
+if TYPE_CHECKING:
+    from accelopt_lsp.profiler.simulator.blocks import BlockTable
 
 
 @define(slots=True, eq=False)

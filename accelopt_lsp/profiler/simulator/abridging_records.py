@@ -78,7 +78,7 @@ def more_records(
     columns: dict[tuple[Region, Region], Iterable[Region]] = {}
     for at, (first, second) in enumerate(zip(before, after, strict=True)):
         old, new = first[1], second[1]
-        operands = []
+        operands: list[Iterable[Region]] = []
         moves = False
         for region, next_region in zip(old, new, strict=True):
             # A tile made by an iteration is one made by each, at its place among theirs.
@@ -109,7 +109,7 @@ def _continued(before: Region, after: Region, storages: int, count: int) -> list
             numbers.append(range(start, start + step * count, step))
         else:
             numbers.append(repeat(second, count))
-    return list(zip(*numbers))  # type: ignore[arg-type]  # noqa: B905 - repeat
+    return list(zip(*numbers))  # noqa: B905 - repeat
 
 
 def add_storages(trace: Trace, start: int, records: int, size: int, count: int) -> None:

@@ -32,6 +32,7 @@ import numpy as np
 
 from accelopt_lsp.nki.dtypes import DType
 from accelopt_lsp.profiler.simulator.abridging_values import Loop, LoopIndex, LoopValue
+from accelopt_lsp.profiler.simulator.blocks import BlockTable, BlockTensor
 from accelopt_lsp.profiler.simulator.creation import MemoryRegion, PartitionSize
 from accelopt_lsp.profiler.simulator.elements import ElementType
 from accelopt_lsp.profiler.simulator.hook import StandIn
@@ -41,7 +42,7 @@ from accelopt_lsp.profiler.simulator.memory import Memory
 from accelopt_lsp.profiler.simulator.registers import Register
 from accelopt_lsp.profiler.simulator.run_time import RunTimeIndex
 from accelopt_lsp.profiler.simulator.source import PACKAGE
-from accelopt_lsp.profiler.simulator.tensors import BlockTable, BlockTensor, Tensor
+from accelopt_lsp.profiler.simulator.tensors import Tensor
 
 if TYPE_CHECKING:
     from accelopt_lsp.profiler.simulator.session import Session
@@ -334,8 +335,8 @@ class Snapshot:
             table.born += count * records
             table.ids = [n if n < 0 else n + count * storages for n in table.ids or ()]
             for tile in table.made.values():
-                memory = tile.memory
-                if memory is not None and id(memory) not in seen:
+                memory = tile.settle()
+                if id(memory) not in seen:
                     seen.add(id(memory))
                     memory.id += count * storages
                 tile._region = tile.views = None

@@ -123,7 +123,8 @@ def within(part: Any, size: int) -> bool:
 
 def weighted(parts: Sequence[Any], weights: Sequence[int]) -> Any:
     """Sum of integers and moving values, each times its weight."""
-    total, changes = 0, {}
+    total = 0
+    changes: dict[Loop, int] = {}
     for part, weight in zip(parts, weights, strict=True):
         if type(part) is not LoopValue:
             total += part * weight

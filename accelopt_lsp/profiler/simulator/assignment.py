@@ -9,12 +9,13 @@ import numpy as np
 
 from accelopt_lsp.nki.dialects import Dialect
 from accelopt_lsp.nki.operands import Buffer
+from accelopt_lsp.profiler.simulator.blocks import BlockTensor
 from accelopt_lsp.profiler.simulator.errors import KernelRejected
 from accelopt_lsp.profiler.simulator.library import entry_of
 from accelopt_lsp.profiler.simulator.loop_reductions import reduce_into
 from accelopt_lsp.profiler.simulator.pending import Pending
 from accelopt_lsp.profiler.simulator.run_time import masked
-from accelopt_lsp.profiler.simulator.tensors import BlockTensor, Tensor
+from accelopt_lsp.profiler.simulator.tensors import Tensor
 from accelopt_lsp.profiler.simulator.views import select
 
 if TYPE_CHECKING:

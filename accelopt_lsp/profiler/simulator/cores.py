@@ -16,9 +16,10 @@ import numpy as np
 from attrs import define, evolve, field
 
 from accelopt_lsp.nki.dialects import Dialect
+from accelopt_lsp.profiler.simulator.abridging_values import LoopIndex
 from accelopt_lsp.profiler.simulator.elements import Array
 from accelopt_lsp.profiler.simulator.errors import KernelRejected
-from accelopt_lsp.profiler.simulator.indexing import LoopIndex, running_loops
+from accelopt_lsp.profiler.simulator.indexing import running_loops
 from accelopt_lsp.profiler.simulator.library import entry_of
 
 if TYPE_CHECKING:

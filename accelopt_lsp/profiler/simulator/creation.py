@@ -16,6 +16,7 @@ from accelopt_lsp.nki.dtypes import DType
 from accelopt_lsp.nki.operands import Buffer
 from accelopt_lsp.profiler.simulator import state as sessions
 from accelopt_lsp.profiler.simulator.assignment import fill
+from accelopt_lsp.profiler.simulator.blocks import BlockTable, BlockTensor
 from accelopt_lsp.profiler.simulator.elements import ElementType, as_dtype, to_carrier
 from accelopt_lsp.profiler.simulator.errors import KernelRejected
 from accelopt_lsp.profiler.simulator.indexing import decide, running_loops
@@ -23,7 +24,7 @@ from accelopt_lsp.profiler.simulator.library import entry_of
 from accelopt_lsp.profiler.simulator.placing import check_place, check_shared, check_value
 from accelopt_lsp.profiler.simulator.session import Session
 from accelopt_lsp.profiler.simulator.source import Site
-from accelopt_lsp.profiler.simulator.tensors import BlockTable, BlockTensor, Tensor
+from accelopt_lsp.profiler.simulator.tensors import Tensor
 
 Address = Callable[[tuple[int, ...], int, int], tuple[int, int]]
 

@@ -66,7 +66,7 @@ class Form:
         self.multiples: dict[int, Form] = {}
         self._sums: dict[tuple[Form, int], Form] = {}
 
-    def at(self, offset: int) -> Affine:
+    def at(self, offset: Any) -> Affine:
         """The index with this offset."""
         if type(offset) is LoopValue:
             # An abridged loop moves it, so it is like no other.
@@ -79,7 +79,7 @@ class Form:
             found = self._made[offset] = self._new(offset)
         return found
 
-    def _new(self, offset: int) -> Affine:
+    def _new(self, offset: Any) -> Affine:
         made = object.__new__(Affine)
         made.form = self
         made.shape, made.strides, made.offset = self.shape, self.strides, offset

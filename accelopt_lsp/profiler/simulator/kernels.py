@@ -19,6 +19,7 @@ from accelopt_lsp.nki.targets import Target, get_target
 from accelopt_lsp.profiler.simulator import following
 from accelopt_lsp.profiler.simulator import state as sessions
 from accelopt_lsp.profiler.simulator.abridging import Abridging
+from accelopt_lsp.profiler.simulator.blocks import BlockTensor
 from accelopt_lsp.profiler.simulator.cores import Cores, Program
 from accelopt_lsp.profiler.simulator.elements import Array, from_carrier
 from accelopt_lsp.profiler.simulator.endings import check_ending
@@ -26,7 +27,7 @@ from accelopt_lsp.profiler.simulator.errors import ArgumentFault, IndexOutside, 
 from accelopt_lsp.profiler.simulator.garbage import uncollected
 from accelopt_lsp.profiler.simulator.session import Session
 from accelopt_lsp.profiler.simulator.structures import leaves, transform
-from accelopt_lsp.profiler.simulator.tensors import BlockTensor, Tensor
+from accelopt_lsp.profiler.simulator.tensors import Tensor
 
 
 @define(slots=True)

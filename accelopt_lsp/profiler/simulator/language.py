@@ -15,6 +15,7 @@ from accelopt_lsp.nki.dtypes import all_dtypes
 from accelopt_lsp.nki.operands import Buffer
 from accelopt_lsp.nki.targets import Target
 from accelopt_lsp.profiler.simulator import state as sessions
+from accelopt_lsp.profiler.simulator.blocks import BlockTensor
 from accelopt_lsp.profiler.simulator.creation import (
     MemoryRegion,
     creation_functions,
@@ -27,7 +28,7 @@ from accelopt_lsp.profiler.simulator.indexing import DynamicSlice, loop_range
 from accelopt_lsp.profiler.simulator.kernels import default_target
 from accelopt_lsp.profiler.simulator.library import api_functions, operator_functions
 from accelopt_lsp.profiler.simulator.loop_reductions import loop_reduce as reduce_loops
-from accelopt_lsp.profiler.simulator.tensors import BlockTensor, Tensor
+from accelopt_lsp.profiler.simulator.tensors import Tensor
 
 
 class Constants(SimpleNamespace):

@@ -15,9 +15,9 @@ import numpy as np
 from attrs import define, field
 
 from accelopt_lsp.nki.operands import Buffer
+from accelopt_lsp.profiler.simulator.abridging_values import FullTraceNeeded, LoopIndex, plain
 from accelopt_lsp.profiler.simulator.errors import KernelRejected
-from accelopt_lsp.profiler.simulator.abridging_values import FullTraceNeeded, plain
-from accelopt_lsp.profiler.simulator.indexing import LoopIndex, decide, running_loops
+from accelopt_lsp.profiler.simulator.indexing import decide, running_loops
 from accelopt_lsp.profiler.simulator.library import entry_of
 from accelopt_lsp.profiler.simulator.masking import masked_call
 from accelopt_lsp.profiler.simulator.masks import holds

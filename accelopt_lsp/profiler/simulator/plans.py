@@ -21,6 +21,7 @@ from accelopt_lsp.nki.operands import (
     row_major_strides,
 )
 from accelopt_lsp.nki.targets import Target
+from accelopt_lsp.profiler.simulator.blocks import BlockTensor
 from accelopt_lsp.profiler.simulator.elements import CARRIERS, ElementType, as_dtype
 from accelopt_lsp.profiler.simulator.errors import KernelRejected, UnsupportedByKernel
 from accelopt_lsp.profiler.simulator.indexing import Affine
@@ -42,7 +43,7 @@ from accelopt_lsp.profiler.simulator.numerics.base import (
     PARTIAL,
 )
 from accelopt_lsp.profiler.simulator.patterns import nested_pattern
-from accelopt_lsp.profiler.simulator.tensors import BlockTensor, Tensor
+from accelopt_lsp.profiler.simulator.tensors import Tensor
 
 _NUMPY_NAMES = {
     "max": "maximum",

@@ -148,7 +148,7 @@ def indirect(tensor: Tensor, index: Any, count: int | None) -> Tensor:
 def access_pattern(
     tensor: Tensor,
     pattern: Any,
-    offset: int,
+    offset: Any,
     scalar: Any,
     vector: Any,
     indirect_dim: int,

@@ -8,7 +8,7 @@ import numpy as np
 
 from accelopt_lsp.nki.operands import Buffer, OperandType
 from accelopt_lsp.profiler.simulator import run_time
-from accelopt_lsp.profiler.simulator.abridging_values import LoopValue, fixed, plain
+from accelopt_lsp.profiler.simulator.abridging_values import LoopIndex, LoopValue, fixed, plain
 from accelopt_lsp.profiler.simulator.dynamic import Index
 from accelopt_lsp.profiler.simulator.errors import (
     MIXED_INDICES,
@@ -20,7 +20,6 @@ from accelopt_lsp.profiler.simulator.indexing import (
     Affine,
     DynamicSlice,
     Form,
-    LoopIndex,
     broadcast_grid,
 )
 from accelopt_lsp.profiler.simulator.masks import Mask
