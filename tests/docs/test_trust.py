@@ -12,7 +12,7 @@ import pytest
 from accelopt_lsp.nki.dialects import Dialect
 from accelopt_lsp.nki.profile import Bound
 from accelopt_lsp.profiler.comparison import Comparison, criteria
-from accelopt_lsp.profiler.measured import MeasuredKernel, Use, published
+from accelopt_lsp.profiler.measured import MeasuredKernel, Use, parse_measured, published
 from accelopt_lsp.workbench.ablation import AblationReport, AblationRow
 from accelopt_lsp.workbench.bench import BenchReport
 
@@ -90,7 +90,7 @@ def test_tables_of_an_ablation(script):
     report = AblationReport(
         ("a", "b"),
         row("model", 0.01, -0.03),
-        (row("merges", 0.2, None), row("idle", 0.01, -0.03)),
+        (row("merges", 0.2, None),),
         {"launch_ns": (row("launch_ns", 0.0, 0.1), row("launch_ns", 0.1, 0.2))},
     )
     text = script.rules(report)
@@ -98,6 +98,10 @@ def test_tables_of_an_ablation(script):
     assert "| b | -3.0 |  |" in text
     assert "| **mean of absolute** | 2.0 | 20.0 |" in text
     assert "- `merges`: what merges is" in text
-    assert "no `idle`" not in text
-    assert "- without effect on these kernels: `idle` (what idle is)" in text
     assert "| `launch_ns` | 5.0 | 15.0 |" in script.sensitivity(report)
+
+
+def test_the_example_of_a_file_of_measured_kernels_is_one():
+    [text] = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
+    [kernel] = parse_measured(text, "the page")
+    assert (kernel.use, kernel.series, kernel.target) == (Use.CHECK, "softmax", "trn2")
