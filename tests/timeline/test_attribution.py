@@ -54,12 +54,6 @@ def test_the_path_has_no_gaps(schedule):
     assert path.pieces[-1][2] == 0.0
 
 
-def test_everything_but_the_launch_belongs_to_an_instruction(schedule):
-    path = critical_path(schedule)
-    assert path.by_resource[Resource.LAUNCH] == pytest.approx(schedule.target["launch_ns"])
-    assert all(index >= 0 for index, resource, *_ in path.pieces if resource is not Resource.LAUNCH)
-
-
 @pytest.mark.parametrize("name", sorted(BOUNDS))
 def test_what_bounds_most_of_the_time(name):
     trace, resource = BOUNDS[name]

@@ -211,7 +211,7 @@ def _by_resource(path: Path, schedule: Schedule, waits: Waits | None) -> dict[Re
         busy = {resource: work.between(resource, first, last) for resource in _ENGINES}
         busiest = max(_ENGINES, key=lambda resource: max(busy[resource], lap[resource]))
         kept = min(length, max(busy[busiest], lap[busiest]))
-        could = max(0.0, schedule.times.since[index] - earliest[index])
+        could = schedule.times.since[index] - earliest[index]
         share = min(1.0, could / (length - kept)) if length > kept else 0.0
         for resource, spent in lap.items():
             totals[resource] -= share * spent

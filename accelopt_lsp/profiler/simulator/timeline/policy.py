@@ -34,6 +34,7 @@ class Policy:
         uses_psum: tiles may move to idle PSUM banks (:mod:`placement`).
         streams: a loaded tensor that takes most of a full SBUF is loaded at each use
             (:mod:`streaming`).
+        fuses: where SBUF overflows, loops that hand tiles over run as one (:mod:`fusing`).
         shifts: two-input instructions write where they read; a copy moves the result to other
             partitions (:mod:`shifting`).
         constants: transposes that a call implies read an identity that the compiler loads
@@ -63,6 +64,7 @@ class Policy:
     merges: bool = rule("equal loads and work are done once", off=False)
     uses_psum: bool = rule("tiles move to idle PSUM banks", off=False)
     streams: bool = rule("large loaded tensors are loaded at each use", off=False)
+    fuses: bool = rule("loops that hand tiles over run together", off=False)
     shifts: bool = rule("results on other partitions are copied there", off=False)
     constants: bool = rule("implied transposes load an identity", off=False)
     splits: bool = rule("independent parts of a tile are placed one by one", off=False)
@@ -84,6 +86,7 @@ POLICIES = {
         merges=True,
         uses_psum=True,
         streams=True,
+        fuses=True,
         shifts=True,
         constants=True,
         splits=True,
@@ -95,6 +98,7 @@ POLICIES = {
         merges=False,
         uses_psum=False,
         streams=True,
+        fuses=False,
         shifts=False,
         constants=False,
         splits=False,

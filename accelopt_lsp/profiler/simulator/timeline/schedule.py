@@ -13,6 +13,7 @@ from accelopt_lsp.nki.operands import Buffer
 from accelopt_lsp.nki.targets import Target
 from accelopt_lsp.profiler.simulator.timeline.constants import with_identities
 from accelopt_lsp.profiler.simulator.timeline.dependencies import Edges, dependencies
+from accelopt_lsp.profiler.simulator.timeline.fusing import fuse_loops
 from accelopt_lsp.profiler.simulator.timeline.liveness import (
     lifetimes,
     live_peak,
@@ -111,6 +112,10 @@ def _simulate(trace: Trace, target: Target, policy: Policy) -> Schedule:
     merged = saved = reloaded = 0
     streamed: int | None = None
     lives = lifetimes(stream)
+    if policy.fuses and live_peak(stream, lives, Buffer.SBUF) > capacity:
+        fused = fuse_loops(stream, trace)
+        if fused is not stream:
+            stream, lives = fused, lifetimes(fused)
     if policy.streams and live_peak(stream, lives, Buffer.SBUF) > capacity:
         stream, streamed = stream_large(stream, lives, room, target)
     if policy.merges and streamed is None:
