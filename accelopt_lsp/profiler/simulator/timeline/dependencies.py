@@ -67,6 +67,10 @@ class _Boxes:
         return index
 
 
+_MANY: Region = (-1, 0, 0, 0, 0)
+"""Stands for the box of a storage that is touched through several: equal to none of them."""
+
+
 class _Tracker:
     """Who touched which storage last.
 
@@ -96,19 +100,20 @@ class _Tracker:
                 found.slot(whole)
                 found.writer[0] = self.writer[storage]
                 found.readers[0] = self.reads[storage]
+            self.box[storage] = _MANY
         return found
 
-    def read(self, box: Region, index: int, needs: set[int]) -> None:
+    def read(self, box: Region, index: int, needs: list[int]) -> None:
         """Record a read of part of a storage that is touched through several boxes."""
         state = self.boxes(box[0])
         slot = state.slot(box)
         for other in state.overlaps[slot]:
             if state.writer[other] >= 0:
-                needs.add(state.writer[other])
+                needs.append(state.writer[other])
         state.readers[slot].append(index)
 
     def write(
-        self, box: Region, index: int, needs: set[int], follows: set[int], accumulates: bool
+        self, box: Region, index: int, needs: list[int], follows: list[int], accumulates: bool
     ) -> bool:
         """Record a write; True if nothing of it had been written before."""
         state = self.boxes(box[0])
@@ -130,37 +135,37 @@ class _Tracker:
         writer: int,
         storage: int,
         index: int,
-        needs: set[int],
-        follows: set[int],
+        needs: list[int],
+        follows: list[int],
         accumulates: bool,
     ) -> None:
         """Products that one engine adds up in PSUM do not wait for each other's latency."""
         if accumulates and (not self.psum[storage] or self.queues[writer] != self.queues[index]):
-            needs.add(writer)
+            needs.append(writer)
         else:
-            follows.add(writer)
+            follows.append(writer)
 
-    def after_readers(self, readers: list[int], follows: set[int]) -> None:
+    def after_readers(self, readers: list[int], follows: list[int]) -> None:
         if readers:
             if len(readers) > 4:
                 readers = _latest(readers, self.queues, self.window)
-            follows.update(readers)
+            follows.extend(readers)
 
     def finals(self, storages: tuple[int, ...]) -> tuple[int, ...]:
         """Instructions after which nobody uses these storages any more; forgets them."""
-        found: set[int] = set()
+        found: list[int] = []
         for storage in storages:
             state = self.many.pop(storage, None)
             if state is None:
                 if self.writer[storage] >= 0:
-                    found.add(self.writer[storage])
+                    found.append(self.writer[storage])
                 self.after_readers(self.reads[storage], found)
                 continue
-            found.update(writer for writer in state.writer if writer >= 0)
+            found += [writer for writer in state.writer if writer >= 0]
             for readers in state.readers:
                 self.after_readers(readers, found)
         if len(found) > 4:
-            return tuple(_latest(sorted(found), self.queues, self.window))
+            return tuple(_latest(sorted(set(found)), self.queues, self.window))
         return tuple(found)
 
 
@@ -188,47 +193,51 @@ def dependencies(stream: Stream, slots: Slots, window: int) -> Edges:
     waits = [0] * count
     uses: list[list[int] | None] = [None] * count
     orders: list[list[int] | None] = [None] * count
-    skip = untracked(stream)
+    skipped = bytearray(len(stream.storages))
+    for storage in untracked(stream):
+        skipped[storage] = 1
     table = [(op.reads, op.writes, int(op.queue), op.accumulates) for op in stream.ops]
     queues = [table[code][2] for code in stream.codes]
     tracker = _Tracker(stream, queues, window)
-    boxes, many, writers, readers = tracker.box, tracker.many, tracker.writer, tracker.reads
+    boxes, writers, readers = tracker.box, tracker.writer, tracker.reads
     inherited: dict[int, tuple[int, ...]] = {}
     ordinals = compute_ordinals(queues) if window else []
     horizon = _Horizon(window, ordinals) if window else None
     for index, (code, regions) in enumerate(zip(stream.codes, stream.regions, strict=True)):
         reads, writes, queue, accumulates = table[code]
-        needs: set[int] = set()
-        follows: set[int] = set()
+        needs: list[int] = []
+        follows: list[int] = []
         if horizon is not None:
             if queue < COMPUTE_QUEUES:
                 horizon.issues(queue, index)
             elif queue == Queue.RELOAD:
-                follows.update(horizon.before(index))
+                follows += horizon.before(index)
         for position in reads:
             box = regions[position]
             storage = box[0]
-            if storage in skip:
+            if skipped[storage]:
                 continue
-            if boxes[storage] is None:
-                boxes[storage] = box
-            if boxes[storage] == box and storage not in many:
+            known = boxes[storage]
+            if known is None:
+                known = boxes[storage] = box
+            if known == box:
                 if writers[storage] >= 0:
-                    needs.add(writers[storage])
+                    needs.append(writers[storage])
                 readers[storage].append(index)
             else:
                 tracker.read(box, index, needs)
         for position in writes:
             box = regions[position]
             storage = box[0]
-            if storage in skip:
+            if skipped[storage]:
                 continue
-            if boxes[storage] is None:
-                boxes[storage] = box
+            known = boxes[storage]
+            if known is None:
+                known = boxes[storage] = box
                 taken = slots.after.get(storage)
                 if taken:
                     inherited[storage] = tracker.finals(taken)
-            if boxes[storage] == box and storage not in many:
+            if known == box:
                 writer = writers[storage]
                 fresh = writer < 0
                 if not fresh:
@@ -240,20 +249,19 @@ def dependencies(stream: Stream, slots: Slots, window: int) -> Edges:
             else:
                 fresh = tracker.write(box, index, needs, follows, accumulates)
             if fresh and storage in inherited:
-                follows.update(inherited[storage])
-        total = 0
-        for before in needs:
-            if before == index:
-                continue
-            total += 1
+                follows += inherited[storage]
+        # Nothing that an instruction needs can be itself: its own writes come last.
+        awaited = needs if len(needs) < 2 else list(dict.fromkeys(needs))
+        total = len(awaited)
+        for before in awaited:
             users = uses[before]
             if users is None:
                 uses[before] = [index]
             else:
                 users.append(index)
         in_order = window == 0 or queue >= COMPUTE_QUEUES
-        for before in follows:
-            if before == index or before in needs:
+        for before in follows if len(follows) < 2 else dict.fromkeys(follows):
+            if before == index or before in awaited:
                 continue
             if queues[before] == queue and (
                 in_order or ordinals[before] <= ordinals[index] - window

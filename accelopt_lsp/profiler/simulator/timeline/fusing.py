@@ -20,8 +20,12 @@ from accelopt_lsp.profiler.simulator.trace import Trace
 
 @define(slots=True, eq=False)
 class _Loop:
-    """Iterations in order, each a sequence of spans of records and inner loops."""
+    """Iterations in order, each a sequence of spans of records and inner loops.
 
+    ``span``: all its records, as long as nothing in it changed its place.
+    """
+
+    span: _Span | None
     iterations: list[list[_Item]] = field(factory=list)
 
 
@@ -38,8 +42,8 @@ def fuse_loops(stream: Stream, trace: Trace) -> Stream:
     if not len(trace.iterations):
         return stream
     fuser = _Fuser(stream)
-    program = fuser.fused(_program(trace))
-    if not fuser.changed:
+    program, changed = fuser.fused(_program(trace))
+    if not changed:
         return stream
     result = stream.same_tables()
     for first, end in _spans(program):
@@ -59,7 +63,8 @@ def _program(trace: Trace) -> list[_Item]:
         if loops and loops[-1][2] == first and loops[-1][0] < value:
             _, start, _, loop = loops.pop()
         else:
-            start, loop = first, _Loop()
+            start, loop = first, _Loop((first, end))
+        loop.span = start, end
         loop.iterations.append(body)
         loops.append((value, start, end, loop))
     return _items(pending.get(0, []), 0, len(trace))
@@ -79,25 +84,27 @@ def _items(loops: list[tuple[int, int, int, _Loop]], first: int, end: int) -> li
 
 def _spans(items: list[_Item]) -> Iterator[_Span]:
     for item in items:
-        if isinstance(item, _Loop):
+        if not isinstance(item, _Loop):
+            yield item
+        elif item.span is not None:
+            yield item.span
+        else:
             for body in item.iterations:
                 yield from _spans(body)
-        else:
-            yield item
 
 
 class _Fuser:
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
-        self.changed = False
         self._reads = [op.reads for op in stream.ops]
         self._writes = [op.writes for op in stream.ops]
         self._loads = [op.queue is Queue.LOAD for op in stream.ops]
         self._hbm = [s.buffer is Buffer.HBM for s in stream.storages]
 
-    def fused(self, items: list[_Item]) -> list[_Item]:
-        """The same work, with loops run together where that is allowed."""
+    def fused(self, items: list[_Item]) -> tuple[list[_Item], bool]:
+        """The same work, with loops run together where that is allowed; whether any were."""
         result = list(items)
+        changed = False
         at = 0
         while at < len(result):
             first = result[at]
@@ -106,34 +113,44 @@ class _Fuser:
                 if partner is not None:
                     second = result[partner]
                     assert isinstance(second, _Loop)
-                    joint = _Loop(
-                        [[*a, *b] for a, b in zip(first.iterations, second.iterations, strict=True)]
-                    )
+                    pairs = zip(first.iterations, second.iterations, strict=True)
+                    joint = _Loop(None, [[*a, *b] for a, b in pairs])
                     result[at : partner + 1] = [*result[at + 1 : partner], joint]
-                    self.changed = True
+                    changed = True
                     continue
             at += 1
         for item in result:
             if isinstance(item, _Loop):
-                item.iterations = [self.fused(body) for body in item.iterations]
-        return result
+                bodies = [self.fused(body) for body in item.iterations]
+                if any(moved for _, moved in bodies):
+                    item.span, changed = None, True
+                item.iterations = [body for body, _ in bodies]
+        return result, changed
 
     def _partner(self, items: list[_Item], at: int) -> int | None:
         """The next loop that can run together with the one at ``at``, past loads only."""
         first = items[at]
         assert isinstance(first, _Loop)
-        made = [self._touched(body) for body in first.iterations]
+        made: list[tuple[set[int], set[int]]] = []
         for position in range(at + 1, len(items)):
             second = items[position]
+            loads = self._only_loads(second)
             if (
-                isinstance(second, _Loop)
-                and len(second.iterations) == len(made) > 1
-                and self._allowed(made, second)
+                not loads
+                and isinstance(second, _Loop)
+                and len(second.iterations) == len(first.iterations) > 1
             ):
-                return position
-            if not self._floats([second], made):
+                made = made or [self._touched(body) for body in first.iterations]
+                moved = self._touched(items[at + 1 : position])
+                if self._independent(moved, made) and self._allowed(made, second):
+                    return position
+            if not loads:
                 return None
         return None
+
+    def _only_loads(self, item: _Item) -> bool:
+        codes, loads = self.stream.codes, self._loads
+        return all(loads[code] for first, end in _spans([item]) for code in codes[first:end])
 
     def _touched(self, body: list[_Item]) -> tuple[set[int], set[int]]:
         """Storages that are read and written."""
@@ -167,10 +184,10 @@ class _Fuser:
             later_writes |= made[number][1]
         return hands_over
 
-    def _floats(self, items: list[_Item], made: list[tuple[set[int], set[int]]]) -> bool:
-        """Whether this work only loads, from where the loop before it does not write."""
-        for first, end in _spans(items):
-            if not all(self._loads[code] for code in self.stream.codes[first:end]):
-                return False
-        reads, writes = self._touched(items)
+    @staticmethod
+    def _independent(
+        moved: tuple[set[int], set[int]], made: list[tuple[set[int], set[int]]]
+    ) -> bool:
+        """Whether work may go ahead of all iterations of a loop."""
+        reads, writes = moved
         return all(reads.isdisjoint(w) and writes.isdisjoint(r | w) for r, w in made)
