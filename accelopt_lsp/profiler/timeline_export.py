@@ -210,8 +210,10 @@ def _arrows(
         left, reached = times.start[cause], times.end[cause]
         kind = waits.kind(cause, index).value
         common = {"cat": "critical" if index in critical else "wait", "name": kind, "id": number}
-        # An arrow is bound to the event that its end lies in.
-        ends = ((cause, "s", max(_us(left), _us(reached) - 0.001)), (index, "f", None))
+        # An arrow is bound to the event that its end lies in. Who waits for its turn only may begin
+        # together with whom it waited for, and no arrow leads back in time.
+        leaves = min(_us(reached) - 0.001, _us(times.start[index]))
+        ends = ((cause, "s", max(_us(left), leaves)), (index, "f", None))
         for end, phase, moment in ends:
             process, thread = tracks[end]
             event: Event = {"ph": phase, "pid": process, "tid": thread, **common}

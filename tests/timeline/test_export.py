@@ -14,14 +14,28 @@ from accelopt_lsp.profiler import timeline_export
 from accelopt_lsp.profiler.simulator.timeline import Schedule, simulate
 from accelopt_lsp.profiler.simulator.trace import Trace
 from accelopt_lsp.profiler.timeline_export import write_chrome_trace
-from tests.timeline.builder import TRN1, rmsnorm, silu, tiled_matmul
+from tests.timeline.builder import TRN1, Builder, rmsnorm, silu, tiled_matmul
 from tests.timeline.test_laws import pressure
+
+
+def ahead() -> Trace:
+    """A chain on Vector, and copies on Scalar that could run far ahead of it."""
+    b = Builder()
+    chain = b.call(1, "nl.load", src=b.hbm((128, 2048)))
+    other = b.call(2, "nl.load", src=b.hbm((128, 512)))
+    for _ in range(40):
+        chain = b.call(3, "nl.add", x=chain, y=1.0)
+        other = b.call(4, "nl.exp", x=other)
+    b.call(5, "nl.store", dst=b.hbm((128, 2048)), value=chain)
+    return b.trace
+
 
 TRACES = {
     "matmul": lambda: tiled_matmul(512, 512, 1024),
     "silu": lambda: silu(512, 4096),
     "rmsnorm": lambda: rmsnorm(1024, 1024),
     "spilling": lambda: pressure(60),
+    "ahead": ahead,
     "empty": lambda: Trace(tiled_matmul(128, 128, 512).dialect),
 }
 
