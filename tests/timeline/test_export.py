@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from accelopt_lsp.nki.dtypes import BFLOAT16
 from accelopt_lsp.profiler import timeline_export
 from accelopt_lsp.profiler.simulator.timeline import Schedule, simulate
 from accelopt_lsp.profiler.simulator.trace import Trace
@@ -19,13 +20,14 @@ from tests.timeline.test_laws import pressure
 
 
 def ahead() -> Trace:
-    """A chain on Vector, and copies on Scalar that could run far ahead of it."""
+    """A chain on Vector, and products that could run far ahead of it."""
     b = Builder()
     chain = b.call(1, "nl.load", src=b.hbm((128, 2048)))
-    other = b.call(2, "nl.load", src=b.hbm((128, 512)))
-    for _ in range(40):
-        chain = b.call(3, "nl.add", x=chain, y=1.0)
-        other = b.call(4, "nl.exp", x=other)
+    left = b.call(2, "nl.load", src=b.hbm((128, 2048), BFLOAT16))
+    for i in range(16):
+        chain = b.call(3, "nl.add", into=b.tensor((128, 2048), site=3), x=chain, y=1.0)
+        piece = left.columns(i * 128, i * 128 + 128)
+        b.call(4, "nisa.nc_matmul", stationary=piece, moving=piece)
     b.call(5, "nl.store", dst=b.hbm((128, 2048)), value=chain)
     return b.trace
 
