@@ -6,11 +6,9 @@ from collections import Counter
 
 from attrs import define
 
-from accelopt_lsp.nki.dtypes import BFLOAT16, FLOAT32
-from accelopt_lsp.nki.peak import matmul_peak
+from accelopt_lsp.nki.peak import product_peak
 from accelopt_lsp.nki.profile import Bound, EngineUse, IdleGap, LineProfile, Wait
 from accelopt_lsp.nki.targets import Target
-from accelopt_lsp.nki.work import matmul_passes
 from accelopt_lsp.profiler.simulator.timeline.critical import Path, Waits
 from accelopt_lsp.profiler.simulator.timeline.schedule import Schedule
 from accelopt_lsp.profiler.simulator.timeline.stream import (
@@ -179,8 +177,7 @@ def _amount(op: Op, target: Target) -> tuple[float, float | None]:
         rate = target["dma_engines"] * target["dma_engine_rate"]
         return max(work.dma.read_bytes, work.dma.write_bytes), rate
     if op.queue is Queue.TENSOR:
-        dtype = FLOAT32 if work.passes == matmul_passes(4) else BFLOAT16
-        return work.flops, matmul_peak(target, dtype) * 1e-9
+        return work.flops, product_peak(target, work) * 1e-9
     clock = target[f"{op.engine_name}_clock"]
     width = target.get(f"{op.engine_name}_width" + ("_16bit" if work.all_16bit else ""))
     elements = work.partitions * work.elements

@@ -153,6 +153,11 @@ class _Tracker:
 
     def finals(self, storages: tuple[int, ...]) -> tuple[int, ...]:
         """Instructions after which nobody uses these storages any more; forgets them."""
+        if len(storages) == 1 and storages[0] not in self.many:
+            only = storages[0]
+            readers = self.reads[only]
+            if len(readers) < 4:
+                return (self.writer[only], *readers) if self.writer[only] >= 0 else tuple(readers)
         found: list[int] = []
         for storage in storages:
             state = self.many.pop(storage, None)

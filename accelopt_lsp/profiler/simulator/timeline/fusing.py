@@ -22,11 +22,13 @@ from accelopt_lsp.profiler.simulator.trace import Trace
 class _Loop:
     """Iterations in order, each a sequence of spans of records and inner loops.
 
-    ``span``: all its records, as long as nothing in it changed its place.
+    ``span``: all its records, as long as nothing in it changed its place; ``nested``: there are
+    loops in it.
     """
 
     span: _Span | None
     iterations: list[list[_Item]] = field(factory=list)
+    nested: bool = False
 
 
 _Span = tuple[int, int]
@@ -55,16 +57,19 @@ def fuse_loops(stream: Stream, trace: Trace) -> Stream:
 def _program(trace: Trace) -> list[_Item]:
     """The records as nested loops."""
     pending: dict[int, list[tuple[int, int, int, _Loop]]] = {}
-    numbers = trace.iterations
-    for at in range(0, len(numbers), 4):
-        depth, value, first, end = numbers[at : at + 4]
-        body = _items(pending.pop(depth + 1, []), first, end)
+    numbers = trace.iterations.tolist()
+    for depth, value, first, end in zip(
+        numbers[0::4], numbers[1::4], numbers[2::4], numbers[3::4], strict=True
+    ):
+        inner = pending.pop(depth + 1, None)
+        body: list[_Item] = _items(inner, first, end) if inner else [(first, end)]
         loops = pending.setdefault(depth, [])
         if loops and loops[-1][2] == first and loops[-1][0] < value:
             _, start, _, loop = loops.pop()
         else:
             start, loop = first, _Loop((first, end))
         loop.span = start, end
+        loop.nested = loop.nested or inner is not None
         loop.iterations.append(body)
         loops.append((value, start, end, loop))
     return _items(pending.get(0, []), 0, len(trace))
@@ -114,13 +119,13 @@ class _Fuser:
                     second = result[partner]
                     assert isinstance(second, _Loop)
                     pairs = zip(first.iterations, second.iterations, strict=True)
-                    joint = _Loop(None, [[*a, *b] for a, b in pairs])
+                    joint = _Loop(None, [[*a, *b] for a, b in pairs], first.nested or second.nested)
                     result[at : partner + 1] = [*result[at + 1 : partner], joint]
                     changed = True
                     continue
             at += 1
         for item in result:
-            if isinstance(item, _Loop):
+            if isinstance(item, _Loop) and item.nested:
                 bodies = [self.fused(body) for body in item.iterations]
                 if any(moved for _, moved in bodies):
                     item.span, changed = None, True
@@ -131,6 +136,8 @@ class _Fuser:
         """The next loop that can run together with the one at ``at``, past loads only."""
         first = items[at]
         assert isinstance(first, _Loop)
+        if self._only_loads(first):
+            return None
         made: list[tuple[set[int], set[int]]] = []
         for position in range(at + 1, len(items)):
             second = items[position]

@@ -58,7 +58,7 @@ def profile_from(
     latency_ns = None if unknown or not len(trace) else schedule.latency_ns
     latency_ms = None if latency_ns is None else latency_ns * 1e-6
     bound = bound_of(schedule)
-    needed, dtype, basis = yardstick or (*compulsory(trace), COMPULSORY)
+    needed, dtype, basis = yardstick or (*compulsory(trace, target), COMPULSORY)
     percent = None
     if latency_ms:
         percent = percent_of_peak(latency_ms, needed, target, dtype)

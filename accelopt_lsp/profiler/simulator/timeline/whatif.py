@@ -15,11 +15,9 @@ from collections.abc import Callable, Iterable, Iterator
 
 from attrs import evolve, field, frozen
 
-from accelopt_lsp.nki.dtypes import BFLOAT16, FLOAT32
-from accelopt_lsp.nki.peak import matmul_peak
+from accelopt_lsp.nki.peak import product_peak
 from accelopt_lsp.nki.profile import WhatIf
 from accelopt_lsp.nki.targets import Target
-from accelopt_lsp.nki.work import matmul_passes
 from accelopt_lsp.profiler.simulator.timeline.schedule import Schedule, retime, uncollected
 from accelopt_lsp.profiler.simulator.timeline.stream import COMPUTE_QUEUES, Op, Queue, Stream
 from accelopt_lsp.profiler.simulator.trace import Region
@@ -67,8 +65,7 @@ def _tensor_only_ns(schedule: Schedule) -> float:
     for code, count in Counter(schedule.stream.codes).items():
         op = schedule.stream.ops[code]
         if op.queue is Queue.TENSOR:
-            dtype = FLOAT32 if op.work.passes == matmul_passes(4) else BFLOAT16
-            peak = matmul_peak(schedule.target, dtype) * 1e-9
+            peak = product_peak(schedule.target, op.work) * 1e-9
             total += count * min(op.busy_ns, op.work.flops / peak)
     return total
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from accelopt_lsp.nki.dtypes import BFLOAT16, FLOAT32, DType
+from accelopt_lsp.nki.dtypes import BFLOAT16, DType
 from accelopt_lsp.nki.operands import Buffer
-from accelopt_lsp.nki.peak import Yardstick
+from accelopt_lsp.nki.peak import Yardstick, matmul_peak, product_peak
+from accelopt_lsp.nki.targets import Target
 from accelopt_lsp.nki.work import DmaWork
 from accelopt_lsp.profiler.simulator.trace import Region, Trace
 
@@ -14,22 +15,20 @@ COMPULSORY = "compulsory"
 """Name of this basis in :class:`~accelopt_lsp.nki.profile.Profile`."""
 
 
-def compulsory(trace: Trace) -> tuple[Yardstick, DType]:
-    """Yardstick of a trace, and the type that its products run at.
+def compulsory(trace: Trace, target: Target) -> tuple[Yardstick, DType]:
+    """Yardstick of a trace, and the type whose products its FLOPs are counted as.
 
     An external tensor counts with the bytes that the kernel touches, at most its size.
     """
-    flops = 0
-    passes = 0
+    flops = 0.0
+    peak = matmul_peak(target, BFLOAT16)
     counts = Counter(code for code, _ in trace.records)
     for code, count in counts.items():
         work = trace.templates[code].issue.work
         if work.flops and not work.is_transpose:
-            flops += count * work.flops
-            passes = max(passes, work.passes)
+            flops += count * work.flops * (peak / product_peak(target, work))
     read, written = _touched(trace)
-    dtype = FLOAT32 if passes == 4 else BFLOAT16
-    return Yardstick(vector_flops=0.0, matmul_flops=flops, hbm_bytes=read + written), dtype
+    return Yardstick(vector_flops=0.0, matmul_flops=flops, hbm_bytes=read + written), BFLOAT16
 
 
 def _touched(trace: Trace) -> tuple[int, int]:
