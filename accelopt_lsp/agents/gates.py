@@ -79,6 +79,11 @@ def _narrowest_float(arguments: KernelArguments) -> DType:
     return min(floats, key=lambda d: d.nbytes, default=BFLOAT16)
 
 
+def _documented(target: Target) -> float:
+    """How much faster than its calibrated clock the Tensor Engine is documented to be."""
+    return target["pe_clock"] / target["pe_effective_clock"]
+
+
 def static_floor(
     profile: Profile,
     baseline: Profile,
@@ -91,7 +96,8 @@ def static_floor(
     A rewrite may remove redundant reads and products of the baseline, so neither counts:
     inputs count once and at most what both kernels read, products at most what both issue
     (dropping one that is needed shows in the outputs). Products run at the rate of the
-    narrowest argument type, which can only lower the floor.
+    narrowest argument type, or at that of either kernel's own instructions where it is higher,
+    as it is where operands are cast or packed: both can only lower the floor.
 
     Args:
         written_bytes: bytes of all outputs, where known.
@@ -103,9 +109,11 @@ def static_floor(
     flops = min(profile.issued.matmul_flops, baseline.issued.matmul_flops)
     dtype = _narrowest_float(arguments)
     launch = (target.get("launch_ns") or 0.0) * 1e-6
+    own = max((1 / time for p in (profile, baseline) if (time := _array_ns_per_flop(p))), default=0)
+    peak = max(matmul_peak(target, dtype) * 1e-9, own * _documented(target))
     hard = max(
         hbm_bytes / (target["hbm_bandwidth"] * 1e9) * 1e3,
-        flops / matmul_peak(target, dtype) * 1e3,
+        flops / peak * 1e-6,
         launch,
     )
     dma_rate = min(target["dma_engines"] * target["dma_engine_rate"], target["hbm_bandwidth"])
@@ -113,7 +121,7 @@ def static_floor(
     array = ARRAY_FLOPS_PER_CYCLE * target["pe_effective_clock"] / passes
     if dtype.nbytes == 1:
         array *= target["matmul_peak_fp8"] / target["matmul_peak_16bit"]
-    attainable = launch + max(hbm_bytes / dma_rate, flops / array) * 1e-6
+    attainable = launch + max(hbm_bytes / dma_rate, flops / max(array, own)) * 1e-6
     return StaticFloor(hbm_bytes, flops, hard, attainable)
 
 

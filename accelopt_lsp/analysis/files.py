@@ -15,7 +15,7 @@ from accelopt_lsp.analysis.directives import (
 from accelopt_lsp.analysis.hints import build_hints
 from accelopt_lsp.analysis.kernels import KernelSource, detect_dialect, find_kernels
 from accelopt_lsp.analysis.results import AnalysisOptions, FileAnalysis, KernelAnalysis
-from accelopt_lsp.analysis.roofline import estimate, product_dtype
+from accelopt_lsp.analysis.roofline import estimate, product_flops
 from accelopt_lsp.analysis.rules import Context, all_rules
 from accelopt_lsp.analysis.runner import run_kernel
 from accelopt_lsp.analysis.syntax import Document
@@ -108,8 +108,8 @@ def analyze_kernel(
             diagnostics=_reported(document, diagnostics, options),
         )
     workload = build_workload(machine)
-    dtype = product_dtype(issues_of(machine.records))
-    profile = estimate(kernel.qualname, workload, target, dtype)
+    flops = product_flops(issues_of(machine.records), target)
+    profile = estimate(kernel.qualname, workload, target, flops)
     version = options.nki_version or arguments.nki_version
     context = Context(document, kernel, machine, workload, profile, version)
     for rule in all_rules():

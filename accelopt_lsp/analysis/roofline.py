@@ -6,9 +6,9 @@ and spills are ignored. The simulator knows better; this answers at once.
 
 from __future__ import annotations
 
-from accelopt_lsp.nki.dtypes import BFLOAT16, FLOAT32, DType
+from accelopt_lsp.nki.dtypes import BFLOAT16
 from accelopt_lsp.nki.lowering import Issue
-from accelopt_lsp.nki.peak import Yardstick, percent_of_peak
+from accelopt_lsp.nki.peak import Yardstick, matmul_peak, percent_of_peak, product_peak
 from accelopt_lsp.nki.profile import (
     COUNTER_NAMES,
     Bound,
@@ -28,14 +28,23 @@ NOTE = (
 )
 
 
-def product_dtype(issues: list[tuple[Issue, int]]) -> DType:
-    """The type whose rate bounds the true matrix products: float32 if any runs in four passes."""
-    passes = [i.work.passes for i, _ in issues if i.work.flops and not i.work.is_transpose]
-    return FLOAT32 if max(passes, default=0) == 4 else BFLOAT16
+def product_flops(issues: list[tuple[Issue, int]], target: Target) -> float:
+    """FLOPs of the true matrix products; those of other than 16-bit types count as the FLOPs in
+    16 bits that take as long."""
+    peak = matmul_peak(target, BFLOAT16)
+    return sum(
+        count * issue.work.flops * (peak / product_peak(target, issue.work))
+        for issue, count in issues
+        if issue.work.flops and not issue.work.is_transpose
+    )
 
 
-def estimate(kernel: str, workload: Workload, target: Target, dtype: DType) -> Profile:
-    """The estimated profile; latency is None where something was not counted."""
+def estimate(kernel: str, workload: Workload, target: Target, flops: float) -> Profile:
+    """The estimated profile; latency is None where something was not counted.
+
+    Args:
+        flops: of the products, as :func:`product_flops` counts them.
+    """
     busy = dict(workload.issued.engine_ns)
     unknown = tuple(sorted(workload.unknown_instructions))
     engine, longest = max(busy.items(), key=lambda item: item[1], default=("", 0.0))
@@ -43,7 +52,7 @@ def estimate(kernel: str, workload: Workload, target: Target, dtype: DType) -> P
     latency = (longest + launch) * 1e-6 if longest and workload.complete else None
     percent = None
     if latency is not None:
-        percent = percent_of_peak(latency, _yardstick(workload), target, dtype)
+        percent = percent_of_peak(latency, _yardstick(workload, flops), target, BFLOAT16)
     counters: dict[str, float | None] = dict.fromkeys(COUNTER_NAMES)
     if workload.complete:
         counters["hbm_read_bytes"] = workload.issued.hbm_read_bytes
@@ -73,9 +82,9 @@ def _bound(engine: str, busy_ns: float, launch_ns: float) -> Bound:
     return Bound.LATENCY if busy_ns < launch_ns else Bound(engine)
 
 
-def _yardstick(workload: Workload) -> Yardstick:
+def _yardstick(workload: Workload, flops: float) -> Yardstick:
     moved = (workload.compulsory_read_bytes or 0) + (workload.compulsory_write_bytes or 0)
-    return Yardstick(0.0, float(workload.issued.matmul_flops), float(moved))
+    return Yardstick(0.0, flops, float(moved))
 
 
 def _lines(workload: Workload) -> tuple[LineProfile, ...]:

@@ -4,7 +4,7 @@
 
 Source: AccelOpt paper (MLSys 2026), section on NKIBench. The ``compulsory`` basis uses the
 same formula without vector FLOPs: each input and output byte once, and the FLOPs of the true
-matrix products that the kernel issues.
+matrix products that the kernel issues, each at the peak of its own type.
 """
 
 from __future__ import annotations
@@ -13,11 +13,15 @@ from attrs import frozen
 
 from accelopt_lsp.nki.dtypes import DType
 from accelopt_lsp.nki.targets import Target
+from accelopt_lsp.nki.work import Work, matmul_passes
 
 
 @frozen(slots=True)
 class Yardstick:
-    """Work that a problem needs at least: FLOPs and HBM bytes."""
+    """Work that a problem needs at least: FLOPs and HBM bytes.
+
+    Products of several types: those of another type count as the FLOPs that take as long.
+    """
 
     vector_flops: float
     matmul_flops: float
@@ -28,6 +32,22 @@ def matmul_peak(target: Target, dtype: DType) -> float:
     """Peak of the Tensor Engine in FLOP/s for inputs of ``dtype``."""
     name = {4: "matmul_peak_fp32", 1: "matmul_peak_fp8"}.get(dtype.nbytes, "matmul_peak_16bit")
     return target[name] * 1e12
+
+
+def product_peak(target: Target, work: Work) -> float:
+    """Peak of the Tensor Engine in FLOP/s at instructions like this one, all of it in use.
+
+    Rows that pass two or four at a time count that often. Transposes of fp32 take fewer passes
+    than its products where the target says so, and long chains of transposes run faster.
+    """
+    peak = target["matmul_peak_16bit"] / max(1, work.passes)
+    if work.passes == matmul_passes(4):
+        peak = target["matmul_peak_fp32"]
+    if work.is_transpose:
+        if work.passes > 1:
+            peak *= work.passes / target["pe_transpose_passes"]
+        peak *= target.get("pe_background_transpose") or 1.0
+    return peak * work.rows * 1e12
 
 
 def peak_latency_ms(yardstick: Yardstick, target: Target, dtype: DType) -> float:

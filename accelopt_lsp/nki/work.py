@@ -62,6 +62,7 @@ class Work:
         flops: 2 x multiply-accumulates on the Tensor Engine; 0 elsewhere.
         is_transpose: the Tensor Engine only moves data.
         columns, passes: Tensor Engine columns, and passes over them (4 for fp32).
+        rows: rows of the contraction that pass at a time: 2 in double-row mode, 4 when packed.
         sbuf_inputs, psum_inputs: tile inputs by memory (vectors of one element not counted).
         dst: memory of the result.
         all_16bit: every tile operand has a 16-bit float type.
@@ -79,6 +80,7 @@ class Work:
     is_transpose: bool = False
     columns: int = 0
     passes: int = 0
+    rows: int = 1
     sbuf_inputs: int = 0
     psum_inputs: int = 0
     dst: Buffer = Buffer.SBUF
@@ -120,6 +122,7 @@ def matmul_work(
         is_transpose=is_transpose,
         columns=moving_columns,
         passes=matmul_passes(max(stationary.dtype.nbytes, moving.dtype.nbytes)),
+        rows=rows,
         sbuf_inputs=2,
         dst=Buffer.PSUM,
         all_16bit=stationary.dtype.is_16bit_float and moving.dtype.is_16bit_float,
@@ -137,6 +140,7 @@ def packed_matmul_work(stationary: OperandType, moving: OperandType) -> Work:
         flops=8 * stationary.partitions * stationary.free * moving.free,
         columns=max(moving.free, min(64, stationary.free)),
         passes=1,
+        rows=4,
         sbuf_inputs=2,
         dst=Buffer.PSUM,
     )

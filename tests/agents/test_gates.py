@@ -136,8 +136,25 @@ def test_the_floor_is_the_largest_of_its_parts() -> None:
     assert static_floor(idle, idle, arguments(), target).hard_ms == pytest.approx(launch)
 
 
+@pytest.mark.parametrize("faster", [4.0, 16.0])
+def test_products_of_operands_that_are_cast_or_packed_may_be_as_fast_as_they_are(
+    faster: float,
+) -> None:
+    """float32 arguments, cast to bfloat16 or packed before they are multiplied."""
+    flops = 64 * 1024**3
+    busy = flops * 4 / (2 * 128 * 128 * 2.4) / faster
+    issued = Issued(matmul_flops=flops, engine_ns={"tensor": busy})
+    base = profile(issued=issued, latency_ms=busy * 1e-6)
+    floor = static_floor(base, base, arguments(), get_target("trn1"))
+    assert floor.hard_ms == pytest.approx(busy * 1e-6 * 2.4 / 2.8)
+    assert floor.attainable_ms == pytest.approx(busy * 1e-6 + 0.014)
+    assert gates(baseline=base).findings(BASE, base) == ()
+
+
 def test_what_a_rewrite_may_remove_does_not_count() -> None:
-    wasteful = profile(issued=evolve(profile().issued, matmul_flops=9 * 1024**3))
+    issued = profile().issued
+    busy = {"tensor": issued.engine_ns["tensor"] * 4.5}
+    wasteful = profile(issued=evolve(issued, matmul_flops=9 * 1024**3, engine_ns=busy))
     target = get_target("trn1")
     floor = static_floor(profile(), wasteful, arguments(), target)
     assert floor == static_floor(profile(), profile(), arguments(), target)

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import pytest
 
+from accelopt_lsp.nki.costs import tensor_engine_ns
 from accelopt_lsp.nki.dtypes import get_dtype
-from accelopt_lsp.nki.peak import Yardstick, matmul_peak, peak_latency_ms, percent_of_peak
+from accelopt_lsp.nki.operands import Buffer, OperandType
+from accelopt_lsp.nki.peak import (
+    Yardstick,
+    matmul_peak,
+    peak_latency_ms,
+    percent_of_peak,
+    product_peak,
+)
 from accelopt_lsp.nki.targets import get_target
+from accelopt_lsp.nki.work import Work, matmul_work, packed_matmul_work
 
 TRN1 = get_target("trn1")
 F32, BF16, FP8 = (get_dtype(n) for n in ("f32", "bf16", "f8e4m3"))
@@ -67,6 +76,44 @@ def test_matmul_peak_depends_on_the_input_type():
     assert matmul_peak(TRN1, F32) == 23.75e12
     assert matmul_peak(TRN1, BF16) == 91.75e12
     assert matmul_peak(get_target("trn2"), FP8) == pytest.approx(157.3e12)
+
+
+def product(dtype: str, **options: bool) -> Work:
+    pair = (2,) if options.get("double_row") else ()
+    left, right = (OperandType((128, *pair, n), get_dtype(dtype), Buffer.SBUF) for n in (128, 512))
+    return matmul_work(left, right, **{"is_transpose": False, **options})
+
+
+PACKED = packed_matmul_work(
+    *(OperandType((128, n), get_dtype("float8_e4m3fn_x4"), Buffer.SBUF) for n in (128, 512))
+)
+TRANSPOSE = product("f32", is_transpose=True)
+# In units of the 16-bit rate of Trainium 2 and 3, 2 x 128 x 128 x 2.4 GHz.
+PEAKS = [
+    ("trn2", product("bf16"), 1),
+    ("trn2", product("f32"), 1 / 4),
+    ("trn2", product("f8e4m3"), 1),
+    ("trn2", product("f8e4m3", double_row=True), 2),
+    ("trn2", TRANSPOSE, 1 / 2),
+    ("trn3", TRANSPOSE, 1),
+    ("trn3", product("bf16", is_transpose=True), 2),
+    ("trn3", PACKED, 4),
+]
+
+
+@pytest.mark.parametrize(("target", "work", "times"), PEAKS)
+def test_the_peak_of_an_instruction_is_that_of_its_type(target, work, times):
+    found = product_peak(get_target(target), work)
+    assert found == pytest.approx(times * 2 * 128 * 128 * 2.4e9, rel=1e-3)
+
+
+@pytest.mark.parametrize(("target", "work", "times"), PEAKS)
+def test_no_instruction_is_faster_than_its_peak(target, work, times):
+    target = get_target(target)
+    seconds = tensor_engine_ns(work, target) * 1e-9
+    if work.is_transpose:
+        seconds /= target.get("pe_background_transpose") or 1
+    assert work.flops / seconds <= product_peak(target, work) * 1.001
 
 
 def test_halving_the_latency_doubles_the_percentage():

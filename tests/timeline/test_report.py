@@ -8,8 +8,9 @@ import pytest
 
 from accelopt_lsp.nki import costs
 from accelopt_lsp.nki.dialects import Dialect
-from accelopt_lsp.nki.dtypes import FLOAT32
+from accelopt_lsp.nki.dtypes import BFLOAT16, FLOAT32
 from accelopt_lsp.nki.operands import Buffer
+from accelopt_lsp.nki.peak import matmul_peak
 from accelopt_lsp.nki.profile import COUNTER_NAMES, Bound, Profile
 from accelopt_lsp.profiler.simulator.timeline import profile_from, simulate
 from accelopt_lsp.profiler.simulator.timeline.uncertainty import interval
@@ -62,6 +63,23 @@ def test_compulsory_work_counts_each_tensor_once():
     )
     assert found.percent_of_peak == pytest.approx(100 * seconds * 1e3 / found.latency_ms)
     assert found.percent_of_peak_basis == "compulsory"
+
+
+@pytest.mark.parametrize("dtypes", [(BFLOAT16,), (FLOAT32,), (FLOAT32, BFLOAT16, BFLOAT16)])
+def test_products_of_several_types_count_at_the_peak_of_each(dtypes):
+    """A kernel of bfloat16 products with one in float32 is not one of float32 products."""
+    b = Builder(Dialect.CURRENT, TRN2)
+    psum = b.tensor((128, 512), FLOAT32, Buffer.PSUM)
+    seconds = 0.0
+    for line, dtype in enumerate(dtypes):
+        left, right = b.tensor((128, 128), dtype), b.tensor((128, 512), dtype)
+        for tile in (left, right):
+            b.call(20, "nisa.memset", dst=tile, value=0.0)
+        for _ in range(50):
+            b.call(line, "nisa.nc_matmul", dst=psum, stationary=left, moving=right)
+            seconds += 2 * 128 * 128 * 512 / matmul_peak(TRN2, dtype)
+    found = profile(b.trace, TRN2)
+    assert found.percent_of_peak == pytest.approx(100 * seconds * 1e3 / found.latency_ms)
 
 
 def test_shares_are_fractions():
