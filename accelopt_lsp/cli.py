@@ -6,6 +6,9 @@ With ``--json`` one object goes to stdout and nothing else; progress goes to std
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -466,11 +469,22 @@ cli.add_command(memory)
 cli.add_command(runs)
 
 
-def main() -> None:
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+
+
+def main(arguments: list[str] | None = None) -> None:
     """Entry point of ``accelopt``."""
-    cli(prog_name="accelopt")
+    try:
+        cli(arguments, prog_name="accelopt")
+    except OSError as error:
+        if error.errno not in _NO_ROOM:
+            raise
+        # What stdout still holds would fail again when the interpreter ends.
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        fail(f"cannot write: {error.strerror}")
 
 
 def serve_main() -> None:
     """Entry point of ``accelopt-lsp``: ``accelopt serve`` with the same options."""
-    cli(["serve", *sys.argv[1:]], prog_name="accelopt")
+    main(["serve", *sys.argv[1:]])

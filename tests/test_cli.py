@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -243,3 +245,22 @@ def test_doctor_finds_this_installation_fine() -> None:
     assert result.exit_code == 0, result.output
     names = [f["name"] for f in json.loads(result.stdout)["findings"]]
     assert "pygls" in names
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+@pytest.mark.parametrize("command", [("doctor", "--json"), ("explain", "D001")])
+def test_output_that_cannot_be_written_is_said_in_a_line(command: tuple[str, ...]) -> None:
+    code = f"import sys; from accelopt_lsp.cli import main; main({list(command)!r})"
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([sys.executable, "-c", code], stdout=full, stderr=-1, text=True)
+    assert done.returncode == 2
+    assert done.stderr == "accelopt: cannot write: No space left on device\n"
+
+
+def test_a_timeline_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    timeline = tmp_path / "file" / "out.json"
+    result = run("profile", SMALL, "--no-verify", "--json", "--trace", timeline)
+    assert result.exit_code == 1
+    message = json.loads(result.stdout)["error"]["message"]
+    assert message.startswith(f"cannot write the timeline {timeline}: ")

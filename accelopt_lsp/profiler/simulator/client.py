@@ -336,9 +336,8 @@ class JobRun:
                 self.job.timeline.parent.mkdir(parents=True, exist_ok=True)
                 await asyncio.to_thread(shutil.move, made, self.job.timeline)
             except OSError as error:
-                raise JobFailed(
-                    Failure(FailureKind.ARGUMENTS, f"cannot write the timeline: {error}")
-                ) from None
+                why = f"cannot write the timeline {self.job.timeline}: {error.strerror or error}"
+                raise JobFailed(Failure(FailureKind.ARGUMENTS, why)) from None
 
     def timed_out(self) -> Failure:
         return self.out_of_time(self.kernel)
