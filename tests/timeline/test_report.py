@@ -12,7 +12,8 @@ from accelopt_lsp.nki.dtypes import BFLOAT16, FLOAT32
 from accelopt_lsp.nki.operands import Buffer
 from accelopt_lsp.nki.peak import matmul_peak
 from accelopt_lsp.nki.profile import COUNTER_NAMES, Bound, Profile
-from accelopt_lsp.profiler.simulator.timeline import profile_from, simulate
+from accelopt_lsp.profiler.simulator.timeline import profile_from, simulate, what_ifs
+from accelopt_lsp.profiler.simulator.timeline.report import NOTHING
 from accelopt_lsp.profiler.simulator.timeline.uncertainty import interval
 from accelopt_lsp.profiler.simulator.trace import Trace
 from tests.timeline.builder import TRN1, TRN2, Builder, rmsnorm, silu, tiled_matmul
@@ -125,6 +126,18 @@ def test_no_total_is_given_over_an_unknown_instruction(monkeypatch):
     assert found.percent_of_peak is None
     assert found.counters["hbm_read_bytes"] == 128 * 1024 * 4
     assert found.counters["vector_engine_active_time_percent"] is None
+
+
+def test_a_kernel_without_instructions_has_no_latency_and_says_why():
+    trace = Trace(Dialect.LEGACY)
+    schedule = simulate(trace, TRN1)
+    tried = what_ifs(schedule)
+    found = profile_from(schedule, trace, kernel="kernel", target=TRN1, what_ifs=tried)
+    assert found.notes == (NOTHING,)
+    unknown = ("latency_ms", "uncertainty", "bound", "percent_of_peak", "bounded_shares")
+    assert [getattr(found, name) for name in (*unknown, "idle", "engines", "what_ifs")] == [
+        None
+    ] * 8
 
 
 def test_profiles_become_json():

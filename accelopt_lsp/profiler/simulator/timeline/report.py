@@ -24,6 +24,8 @@ from accelopt_lsp.profiler.simulator.timeline.uncertainty import interval
 from accelopt_lsp.profiler.simulator.timeline.yardstick import COMPULSORY, compulsory
 from accelopt_lsp.profiler.simulator.trace import Trace
 
+NOTHING = "the kernel issues no instruction, so there is no latency"
+
 
 @uncollected()
 def profile_from(
@@ -100,6 +102,6 @@ def profile_from(
         bounded_shares=bounded_shares(path) if known else None,
         idle=idle,
         engines=engine_uses(schedule) if known else None,
-        what_ifs=what_ifs,
-        notes=(*schedule.notes, *notes),
+        what_ifs=what_ifs if known else None,
+        notes=(*schedule.notes, *notes, *(() if len(trace) else (NOTHING,))),
     )
