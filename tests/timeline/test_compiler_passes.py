@@ -230,3 +230,30 @@ def test_a_reload_is_issued_by_the_engine_that_needs_it():
             done += 1
         elif op.queue is Queue.RELOAD and done >= 2:
             assert times.trigger[index] >= max(issued[: done - 1][-1:])
+
+
+def test_current_kernels_may_fill_all_of_sbuf():
+    """168 KiB of tiles that live at once: over the legacy limit, below SBUF's size."""
+
+    def spilled(dialect: Dialect) -> int:
+        b = Builder(dialect)
+        x = b.hbm((128, 42 * 1024))
+        out = b.hbm((128, 42 * 1024))
+        tiles = []
+        for i in range(42):
+            tile = b.tensor((128, 1024), site=1)
+            part = x.columns(i * 1024, (i + 1) * 1024)
+            b.call(1, "nisa.dma_copy", dst=tile, src=part)
+            other = b.tensor((128, 1024), site=2)
+            if dialect is Dialect.CURRENT:
+                b.call(2, "nisa.activation", dst=other, op="exp", data=tile)
+            else:
+                b.call(2, "nisa.activation", into=other, op="exp", data=tile)
+            tiles.append(other)
+        for i, tile in enumerate(tiles):
+            part = out.columns(i * 1024, (i + 1) * 1024)
+            b.call(3, "nisa.dma_copy", dst=part, src=tile)
+        return simulate(b.trace, TRN1).spill_save_bytes
+
+    assert 0 < spilled(Dialect.LEGACY)
+    assert spilled(Dialect.CURRENT) == 0

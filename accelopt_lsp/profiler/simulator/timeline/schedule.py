@@ -132,7 +132,9 @@ def _simulate(trace: Trace, target: Target, policy: Policy) -> Schedule:
         keep_in_psum(stream, target)
     lives = lifetimes(stream)
     peak = live_peak(stream, lives, Buffer.SBUF)
-    if peak > room:
+    # The legacy compiler keeps room free in any case; what a current kernel's writer placed stays
+    # where it is as long as it fits.
+    if peak > (room if policy.merges else capacity):
         spilled = spill(stream, capacity, policy.spare_bytes, target)
         stream, saved, reloaded = spilled.stream, spilled.saved_bytes, spilled.reloaded_bytes
         lives = lifetimes(stream)
