@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -45,6 +47,10 @@ class Counter:
 
 def load(x, row):
     return nl.load(x[p + row, f])
+
+
+def late(x, number):
+    return load(x, 128 if number > 6 else 0)
 
 
 def numbered(x):
@@ -338,26 +344,116 @@ FULL = {
     "a block by a table": "blocks[order[i], p, f] = load(x, 0)",
     "an object of an extension": "a = load(x, deque_[0]); deque_.rotate(1)",
     "a random number": "a = load(x, random.randrange(4))",
+    "a namespace that changes": "space.n += 1; a = late(x, space.n)",
+    "an array of Python's that changes": "numbers[0] += 1; a = late(x, numbers[0])",
+    "an array of a class derived from NumPy's": "own[0] += 1; a = late(x, own[0])",
+    "a masked array": "hidden[0] += 1; a = late(x, hidden[0])",
+    "a slot that changes": "a = late(x, slotted.bump())",
+    "what a function remembers": "state()[0] += 1; a = late(x, state()[0])",
+    "what a function remembers of a few": "some(1)[0] += 1; a = late(x, some(1)[0])",
+    "an attribute of a number": "odd.n += 1; a = late(x, odd.n)",
+    "an attribute of a function": "load.n += 1; a = late(x, load.n)",
+    "an attribute of a kernel": "kernel.n += 1; a = late(x, kernel.n)",
+    "an attribute of a member": "Kind.ONE.n += 1; a = late(x, Kind.ONE.n)",
+    "an attribute of a class of classes": "Classes.__class__.n += 1; a = late(x, Classes.n)",
+    "an exception": "error.args = (error.args[0] + 1,); a = late(x, error.args[0])",
+    "a module in a variable": "there.count += 1; a = late(x, there.count)",
+    "a module imported by a function": "a = late(x, imports())",
+    "a name in a module that it imports": "a = late(x, takes())",
+    "an attribute by its name": "a = late(x, by_name())",
+    "a weak reference": "a = late(x, weak())",
+    "the frame": "m = sys._getframe().f_locals.get('m', 0) + 1; a = late(x, m)",
+    "a sign of zero": "zero = -zero; a = load(x, 0 if math.copysign(1, zero) > 0 else 128)",
+    "a power modulo": "a = load(x, pow(i, 2, 5))",
+    "small integers of NumPy": "a = load(x, int(i * 10 + np.uint8(200)))",
+    "unsigned integers of NumPy": "a = load(x, int(i + np.uint64(3)))",
+    "the type of an index": "a = load(x, i + 1 if type(i + 1) is int else 0)",
 }
 
 
+# What the cases name, each by itself: what one cannot be seen through would hide the others.
+
+SETUP = {
+    "rows": "rows = iter(range(40))",
+    "sizes": "sizes = [0] * 10 + [128] * 30",
+    "order": "order = [0, 1, 2, 3, 4, 7, 6, 5, 8, 9]",
+    "deque_": "from collections import deque\ndeque_ = deque([0, 0, 128, 0])",
+    "flat": "flat = x.reshape((1024, 256))",
+    "bump": "seen = [0]\ndef bump(): seen[0] += 1",
+    "random": "import random\nrandom.seed(1)",
+    "space": "import types\nspace = types.SimpleNamespace(n=0)",
+    "numbers": "import array\nnumbers = array.array('q', [0])",
+    "own": "class Own(np.ndarray): pass\nown = np.zeros(1, dtype=np.int64).view(Own)",
+    "hidden": "hidden = np.ma.zeros(1, dtype=np.int64)",
+    "slotted": """
+class Slotted:
+    __slots__ = ("__n",)
+    def __init__(self): self.__n = 0
+    def bump(self):
+        self.__n += 1
+        return self.__n
+slotted = Slotted()
+""",
+    "state": "import functools\n@functools.cache\ndef state(): return [0]",
+    "some": "import functools\n@functools.lru_cache(4)\ndef some(n): return [0]",
+    "odd": "class Odd(int): pass\nodd = Odd(3)\nodd.n = 0",
+    "load.n": "load.n = 0",
+    "kernel.n": "kernel.n = 0",
+    "Kind": "import enum\nclass Kind(enum.Enum): ONE = 1\nKind.ONE.n = 0",
+    "Classes": "class Meta(type): n = 0\nclass Classes(metaclass=Meta): pass",
+    "error": "class Failed(Exception): pass\nerror = Failed(0)",
+    "there": "there = shelf[0]",
+    "imports": """
+def imports():
+    import counted_elsewhere
+    counted_elsewhere.count += 1
+    return counted_elsewhere.count
+""",
+    "takes": """
+def takes():
+    from counted_elsewhere import inner
+    inner.count += 1
+    return inner.count
+""",
+    "by_name": """
+def by_name():
+    setattr(elsewhere, "count", getattr(elsewhere, "count") + 1)
+    return getattr(elsewhere, "count")
+""",
+    "weak": """
+import weakref
+class Held: n = 0
+held = Held()
+def weak(hold=weakref.ref(held)):
+    hold().n += 1
+    return hold().n
+""",
+    "sys": "import sys",
+    "zero": "import math\nzero = 0.0",
+}
+
+
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Serve a module of the user's that kernels can change."""
+    module = ModuleType("counted_elsewhere")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+
+
 @pytest.mark.parametrize("name", FULL)
-def test_not_abridged(name: str) -> None:
-    body = f"""
-import random
-from collections import deque
-rows = iter(range(40))
-sizes = [0] * 10 + [128] * 30
-order = [0, 1, 2, 3, 4, 7, 6, 5, 8, 9]
-deque_ = deque([0, 0, 128, 0])
-flat = x.reshape((1024, 256))
-seen = [0]
-def bump(): seen[0] += 1
-random.seed(1)
-for i in nl.sequential_range(10):
-    {FULL[name]}
-"""
-    session = both(source(LEGACY, body))
+def test_not_abridged(name: str, elsewhere: None) -> None:
+    setup = "\n".join([text for key, text in SETUP.items() if key in FULL[name]])
+    body = f"{setup}\nfor i in nl.sequential_range(10):\n    {FULL[name]}\n"
+    before = """
+import counted_elsewhere as elsewhere
+elsewhere.count = 0
+elsewhere.inner = load
+load.count = 0
+shelf = [elsewhere]
+
+
+@nki.jit"""
+    session = both(source(LEGACY.replace("@nki.jit", before), body))
     assert session.abridging is not None
     assert session.abridging.skipped == 0
 
@@ -518,6 +614,59 @@ for r in range(2):
     with pytest.raises(FullTraceNeeded):
         trace(text, abridged=True)
     assert isinstance(profile(_job_of(text)), Profile)
+
+
+def test_a_kernel_cannot_keep_the_need_of_a_full_trace_to_itself() -> None:
+    body = """
+for r in range(2):
+    for i in nl.affine_range(8):
+        try:
+            sums[0, p, f] = nl.loop_reduce(load(x, 128 * i), np.add, [i], dtype=np.float32)
+        except:
+            pass
+"""
+    with pytest.raises(FullTraceNeeded):
+        trace(source(LEGACY, body), abridged=True)
+
+
+def test_types_told_by_a_function_that_is_not_found_by_name_need_a_full_trace() -> None:
+    body = """
+def rows(give):
+    for i in nl.affine_range(10):
+        b = load(x, give(i + 0))
+rows(lambda row: 128 * row if type(row) is int else 0)
+"""
+    with pytest.raises(FullTraceNeeded):
+        trace(source(LEGACY, body), abridged=True)
+
+
+def test_what_takes_nothing_but_integers_is_given_them() -> None:
+    body = """
+import json
+count = len(settings)
+settings["seen"] = count
+for i in nl.affine_range(10):
+    b = load(x, len(json.dumps([i])))
+for n in range(count):
+    a = nl.exp(b)
+"""
+    found = [profile(_job_of(source(LEGACY, body), abridged=a)) for a in (True, False)]
+    assert all(isinstance(one, Profile) for one in found)
+    first, second = (one.issued for one in found if isinstance(one, Profile))
+    # The second attempt begins with the file's own state.
+    assert first == second
+
+
+def test_a_loop_whose_iterations_hold_for_themselves_only_is_given_up() -> None:
+    body = """
+for i in nl.affine_range(30):
+    b = load(x, 128 * (i & 3))
+    # Variables of loops that run in full have it.
+    assert i < 20 or hasattr(i, "run")
+"""
+    found = both(source(LEGACY, body))
+    assert found.abridging is not None
+    assert found.abridging.executed == 30
 
 
 @pytest.mark.parametrize("abridged", [True, False])

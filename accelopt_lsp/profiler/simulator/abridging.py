@@ -53,6 +53,7 @@ from accelopt_lsp.profiler.simulator.abridging_blocks import (
     release,
 )
 from accelopt_lsp.profiler.simulator.abridging_code import ForStatement, for_statement
+from accelopt_lsp.profiler.simulator.abridging_reach import Reach, TypesTold, Unprovable
 from accelopt_lsp.profiler.simulator.abridging_records import (
     add_iterations,
     add_storages,
@@ -61,7 +62,7 @@ from accelopt_lsp.profiler.simulator.abridging_records import (
     same_issues,
     same_storages,
 )
-from accelopt_lsp.profiler.simulator.abridging_state import Reach, Snapshot, Unprovable
+from accelopt_lsp.profiler.simulator.abridging_state import Snapshot
 from accelopt_lsp.profiler.simulator.abridging_values import (
     FullTraceNeeded,
     Loop,
@@ -82,6 +83,8 @@ _WORTH = 5
 """Records that looking at what an iteration leaves must save at least."""
 _ATTEMPTS = 4
 """Pairs of iterations of one execution that are compared without success before it is given up."""
+_VAIN = 8
+"""Iterations in a row that hold for themselves only, before an execution is given up."""
 _FAILURES = 3
 """Executions of one loop that are given up, before it is not tried again."""
 
@@ -114,12 +117,14 @@ class Abridging:
 
     Attributes:
         executed, skipped: iterations of the loops that were tried: run, and left out.
+        misled: :class:`FullTraceNeeded` was raised, whatever the kernel made of it.
     """
 
     def __init__(self, session: Session) -> None:
         self.session = session
         self.executed = 0
         self.skipped = 0
+        self.misled = False
         self._serial = 0
         self._reach = Reach()
         self._failures: dict[tuple[int, int], int] = {}
@@ -134,6 +139,8 @@ class Abridging:
         site = (id(frame.f_code), frame.f_lasti)
         statement = for_statement(frame.f_code, frame.f_lasti)
         if statement is None or self._failures.get(site, 0) >= _FAILURES:
+            return counted(span)
+        if self._reach.hidden(frame.f_code, frame.f_globals):
             return counted(span)
         return self._run(span, frame, statement, site)
 
@@ -156,19 +163,26 @@ class Abridging:
         # What was in reach before the loop counts as the end of an iteration.
         past = [_Past(-1, -1, -1, -1)]
         number, value, start = 0, span.start, -1
-        attempts, success = _ATTEMPTS, False
+        attempts, vain, success = _ATTEMPTS, _VAIN, False
         if self._small.get(site, count) * (count - 2) >= _WORTH:
             self._look(past[0], loop, frame, statement)
         try:
             while number < count:
                 value = span[number]
                 loop.begin(number)
-                index = LoopValue(value, terms, loop)
+                index: Any
+                if attempts and vain:
+                    index = LoopValue(value, terms, loop)
+                else:
+                    # Given up, so there is nothing to be noted.
+                    index = LoopIndex(value)
+                    index.run, index.last = loop, number == count - 1
                 if number == 0:
                     nest.append(index)
                 else:
                     nest[depth] = index
                 start = len(records)
+                del past[:-1]
                 past.append(_Past(start, len(trace.storages), len(iterations), session.issued))
                 yield index
                 iterations.extend((depth, value, start, len(records)))
@@ -178,7 +192,7 @@ class Abridging:
                 self.executed += 1
                 if number == 1:
                     self._small[site] = size
-                if attempts == 0 or size * (count - number) < _WORTH:
+                if not attempts or not vain or size * (count - number) < _WORTH:
                     continue
                 if frame.f_lasti not in statement.places:
                     continue
@@ -186,11 +200,15 @@ class Abridging:
                 if skipped > 0:
                     number += skipped
                     success = True
-                    attempts = _ATTEMPTS
+                    attempts, vain = _ATTEMPTS, _VAIN
                     past.clear()
                 elif skipped < 0:
                     attempts -= 1
-            if not success and attempts < _ATTEMPTS:
+                elif loop.limit <= number:
+                    vain -= 1
+                else:
+                    vain = _VAIN
+            if not success and (attempts < _ATTEMPTS or not vain):
                 self._failures[site] = self._failures.get(site, 0) + 1
         finally:
             if start >= 0:
@@ -202,6 +220,8 @@ class Abridging:
     def _look(self, now: _Past, loop: Loop, frame: FrameType, statement: ForStatement) -> None:
         try:
             now.snapshot = Snapshot(self.session, frame, statement.carried, loop, self._reach)
+        except TypesTold:
+            raise self.full_trace_needed() from None
         except Unprovable:
             now.snapshot = None
 
@@ -302,11 +322,16 @@ class Abridging:
             if here[0] is not there[0]:
                 # Another execution of a loop: one of the loops around must have gone on.
                 if number == 0:
-                    raise FullTraceNeeded
+                    raise self.full_trace_needed()
                 return
             if here[1] != there[1]:
                 return
-        raise FullTraceNeeded
+        raise self.full_trace_needed()
+
+    def full_trace_needed(self) -> FullTraceNeeded:
+        """An exception that ends this run."""
+        self.misled = True
+        return FullTraceNeeded()
 
     # Tensors with block dimensions.
 

@@ -14,7 +14,8 @@ objects of extension modules) makes the loop one that is not abridged.
 from __future__ import annotations
 
 import functools
-import sys
+import gc
+from array import array
 from collections import deque
 from enum import Enum
 from types import (
@@ -23,14 +24,17 @@ from types import (
     CodeType,
     FrameType,
     FunctionType,
+    MemberDescriptorType,
     MethodType,
     ModuleType,
+    SimpleNamespace,
 )
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from accelopt_lsp.nki.dtypes import DType
+from accelopt_lsp.profiler.simulator.abridging_reach import Reach, Unprovable, ours, users
 from accelopt_lsp.profiler.simulator.abridging_values import Loop, LoopIndex, LoopValue
 from accelopt_lsp.profiler.simulator.blocks import BlockTable, BlockTensor
 from accelopt_lsp.profiler.simulator.creation import MemoryRegion, PartitionSize
@@ -39,145 +43,22 @@ from accelopt_lsp.profiler.simulator.hook import StandIn
 from accelopt_lsp.profiler.simulator.indexing import Affine, DynamicSlice, Grid
 from accelopt_lsp.profiler.simulator.masks import _UNKNOWN, Mask
 from accelopt_lsp.profiler.simulator.memory import Memory
+from accelopt_lsp.profiler.simulator.objects import NKIObject
 from accelopt_lsp.profiler.simulator.registers import Register
 from accelopt_lsp.profiler.simulator.run_time import RunTimeIndex
-from accelopt_lsp.profiler.simulator.source import PACKAGE
 from accelopt_lsp.profiler.simulator.tensors import Tensor
 
 if TYPE_CHECKING:
     from accelopt_lsp.profiler.simulator.session import Session
 
 
-class Unprovable(Exception):
-    """Something is in reach that snapshots do not see through."""
-
-
 _ATOMS = frozenset({int, str, float, bool, bytes, complex, type(None), type(Ellipsis)})
 _LARGEST_ARRAY = 1 << 16
-_STATEFUL = frozenset(
-    "_asyncio _collections _contextvars _io _queue _random _thread builtins collections "
-    "contextvars io itertools queue random threading".split()
+_STEADY = frozenset(
+    "__future__ _abc _operator abc dataclasses datetime decimal enum fractions inspect logging "
+    "numbers operator pathlib re string types typing uuid warnings".split()
 )
-"""Modules of the standard library whose objects change."""
-_EFFECTS = frozenset("dir eval exec globals input locals open print random vars".split())
-"""Names whose use may do something that a snapshot does not see."""
-
-
-class Reach:
-    """Which globals, class attributes and module attributes a function can get at by name."""
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[int, int], list[tuple[Any, str]] | None] = {}
-        self._kept: list[Any] = []
-
-    def of(self, code: CodeType, namespace: dict[str, Any]) -> list[tuple[Any, str]]:
-        """Pairs of a namespace and a name in it.
-
-        Raises:
-            Unprovable: a name stands for something with effects of its own.
-        """
-        key = (id(code), id(namespace))
-        if key not in self._known:
-            self._kept.append((code, namespace))
-            found: dict[tuple[int, str], tuple[Any, str]] = {}
-            try:
-                self._collect(code, namespace, found, set(), set())
-            except Unprovable:
-                self._known[key] = None
-            else:
-                self._known[key] = list(found.values())
-        pairs = self._known[key]
-        if pairs is None:
-            raise Unprovable
-        return pairs
-
-    def _collect(
-        self,
-        code: CodeType,
-        namespace: dict[str, Any],
-        found: dict[tuple[int, str], tuple[Any, str]],
-        seen: set[tuple[int, int]],
-        classes: set[int],
-    ) -> None:
-        if (id(code), id(namespace)) in seen:
-            return
-        seen.add((id(code), id(namespace)))
-        names = _names(code)
-        if not _EFFECTS.isdisjoint(names):
-            raise Unprovable
-        for name in names:
-            if name in namespace:
-                self._add(namespace, name, names, found, seen, classes)
-
-    def _add(
-        self,
-        space: Any,
-        name: str,
-        names: frozenset[str],
-        found: dict[tuple[int, str], tuple[Any, str]],
-        seen: set[tuple[int, int]],
-        classes: set[int],
-    ) -> None:
-        key = (id(space), name)
-        if key in found:
-            return
-        found[key] = (space, name)
-        self._follow(space[name], names, found, seen, classes)
-
-    def _follow(
-        self,
-        value: Any,
-        names: frozenset[str],
-        found: dict[tuple[int, str], tuple[Any, str]],
-        seen: set[tuple[int, int]],
-        classes: set[int],
-    ) -> None:
-        if isinstance(value, staticmethod | classmethod):
-            value = value.__func__
-        while not isinstance(value, FunctionType | type | ModuleType):
-            inner = getattr(value, "function", None) or getattr(value, "__wrapped__", None)
-            if inner is None:
-                return
-            value = inner
-        if isinstance(value, FunctionType):
-            if not _ours(value.__module__):
-                self._collect(value.__code__, value.__globals__, found, seen, classes)
-        elif isinstance(value, type):
-            # Its attributes are visited with the class.
-            for kind in value.__mro__:
-                if _users(kind.__module__) and id(kind) not in classes:
-                    classes.add(id(kind))
-                    for part in vars(kind).values():
-                        self._follow(part, names, found, seen, classes)
-        elif not isinstance(value, StandIn) and _users(value.__name__):
-            space = vars(value)
-            for name in names:
-                if name in space:
-                    self._add(space, name, names, found, seen, classes)
-
-
-@functools.cache
-def _names(code: CodeType) -> frozenset[str]:
-    names = set(code.co_names)
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            names |= _names(constant)
-    return frozenset(names)
-
-
-def _ours(module: str | None) -> bool:
-    return (module or "").partition(".")[0] == PACKAGE
-
-
-@functools.cache
-def _users(module: str | None) -> bool:
-    """Whether a module is the user's: none of Python's, of ours, or installed."""
-    root = (module or "").partition(".")[0]
-    if root == PACKAGE or root in sys.stdlib_module_names or root in ("numpy", "ml_dtypes"):
-        return False
-    loaded = sys.modules.get(root)
-    place = getattr(loaded, "__file__", None) or ""
-    return "site-packages" not in place
+"""Modules of the standard library whose objects do not change, or not what a kernel does."""
 
 
 class Snapshot:
@@ -258,13 +139,18 @@ class Snapshot:
             key = (id(space), name)
             if key not in self._met:
                 self._met[key] = len(self._met)
-                self.visit(space.get(name, Ellipsis))
+                value = space.get(name, Ellipsis)
+                if isinstance(value, ModuleType):
+                    # Its attributes are among the names.
+                    self.itself(value)
+                else:
+                    self.visit(value)
 
     def visit(self, value: Any) -> None:
         kind = type(value)
         same = self.same
         if kind in _ATOMS:
-            same += (kind, value)
+            same += (kind, value.hex() if kind is float else value)
             return
         known = self._met.get(id(value))
         if known is not None:
@@ -429,15 +315,15 @@ def _set(self: Snapshot, value: Any) -> None:
 
 def _function(self: Snapshot, value: FunctionType) -> None:
     self.itself(value.__code__)
-    if _ours(value.__module__):
+    if value.__dict__:
+        self.visit(value.__dict__)
+    if ours(value.__module__):
         return
     self.visit(value.__defaults__)
     self.visit(value.__kwdefaults__)
     for cell in value.__closure__ or ():
         _cell(self, cell)
     self._names(value.__code__, value.__globals__)
-    if value.__dict__:
-        self.visit(value.__dict__)
 
 
 def _cell(self: Snapshot, value: CellType) -> None:
@@ -485,6 +371,10 @@ def _array(self: Snapshot, value: Any) -> None:
     self.same += (value.shape, str(value.dtype), value.tobytes())
 
 
+def _numbers(self: Snapshot, value: array[Any]) -> None:
+    self.same += (value.typecode, value.tobytes())
+
+
 def _range(self: Snapshot, value: range) -> None:
     self.same += (range, value.start, value.stop, value.step)
 
@@ -511,6 +401,7 @@ _HANDLERS: dict[Any, Any] = {
     slice: _slice,
     DynamicSlice: _slice,
     np.ndarray: _array,
+    array: _numbers,
     range: _range,
     DType: Snapshot.itself,
     ElementType: Snapshot.itself,
@@ -525,25 +416,30 @@ def _other(self: Snapshot, value: Any) -> None:
         self.same += (kind, int(value))
     elif isinstance(value, np.generic):
         self.same += (kind, value.item())
-    elif isinstance(value, Enum | np.dtype | StandIn):
+    elif isinstance(value, Enum):
+        self.itself(value)
+        if users(kind.__module__):
+            self.visit(vars(value))
+    elif isinstance(value, np.dtype | StandIn):
         self.itself(value)
     elif isinstance(value, ModuleType):
-        self.itself(value)
+        _module(self, value)
     elif isinstance(value, type):
         self.itself(value)
-        for base in value.__mro__:
-            if _users(base.__module__):
+        for base in (*value.__mro__, *kind.__mro__):
+            if users(base.__module__):
                 _class(self, base)
     elif isinstance(value, Register | RunTimeIndex):
         raise Unprovable
     elif isinstance(value, MemoryRegion):
         self.same += (MemoryRegion, value.name)
         self.visit(value.address)
-    elif _ours(kind.__module__):
+    elif ours(kind.__module__) and not isinstance(value, NKIObject):
         self.itself(value)
         function = getattr(value, "function", None)
         if function is not None:
             self.visit(function)
+            self.visit(getattr(value, "__dict__", None))
     elif isinstance(value, tuple) and hasattr(value, "_fields"):
         self.same.append(kind)
         for part in value:
@@ -552,13 +448,49 @@ def _other(self: Snapshot, value: Any) -> None:
         raise Unprovable
     elif isinstance(value, int | float | str | bytes):
         self.same += (kind, repr(value))
+        self.visit(getattr(value, "__dict__", None))
     elif isinstance(value, staticmethod | classmethod):
         self.visit(value.__func__)
     elif isinstance(value, property):
         self.visit(value.fget)
         self.visit(value.fset)
+    elif isinstance(value, functools.cached_property):
+        self.visit(value.func)
+    elif isinstance(value, functools._lru_cache_wrapper):
+        _cached(self, value)
     else:
         _object(self, value, kind)
+
+
+def _module(self: Snapshot, value: ModuleType) -> None:
+    """A module that is not found by its name among a function's globals."""
+    self.itself(value)
+    if users(value.__name__):
+        for name, part in list(vars(value).items()):
+            if not name.startswith("__"):
+                self.same.append(name)
+                self.visit(part)
+
+
+def _cached(self: Snapshot, value: Any) -> None:
+    """A function that remembers its results, which must be such that nothing can change them."""
+    self.visit(value.__wrapped__)
+    info = value.cache_info()
+    self.same.append(info.currsize)
+    if info.maxsize is not None and info.currsize:
+        # Its results are where nobody can look at them.
+        raise Unprovable
+    tables = [part for part in gc.get_referents(value) if type(part) is dict]
+    waiting: list[Any] = []
+    for table in tables:
+        if table is not value.__dict__:
+            waiting += [*table, *table.values()]
+    while waiting:
+        part = waiting.pop()
+        if type(part) is tuple:
+            waiting += part
+        elif type(part) not in _ATOMS and not isinstance(part, Enum | DType | ElementType | type):
+            raise Unprovable
 
 
 def _class(self: Snapshot, kind: type) -> None:
@@ -582,41 +514,46 @@ class _Slots:
     __slots__ = ("one",)
 
 
-_DESCRIPTORS = (type(_Slots.one), type(int.__add__), type(str.join))  # type: ignore[attr-defined]
+_DESCRIPTORS = (MemberDescriptorType, type(int.__add__), type(str.join))
 
 
 def _object(self: Snapshot, value: Any, kind: type) -> None:
-    root = (kind.__module__ or "").partition(".")[0]
-    if isinstance(value, functools._lru_cache_wrapper):
-        self.visit(value.__wrapped__)
-        return
-    if root in sys.stdlib_module_names:
-        if root in _STATEFUL:
-            raise Unprovable
+    if (kind.__module__ or "").partition(".")[0] in _STEADY and kind is not SimpleNamespace:
         self.itself(value)
         return
-    content = getattr(value, "__dict__", None)
-    slots = [name for base in kind.__mro__ for name in _slot_names(base)]
-    if content is None and not slots:
-        if kind.__flags__ & (1 << 9):
-            # A class of Python's, without attributes.
-            self.same.append(kind)
-            return
+    slots = [
+        (name, part)
+        for base in kind.__mro__
+        for name, part in vars(base).items()
+        if type(part) is MemberDescriptorType
+    ]
+    if kind is not SimpleNamespace and not _made_by_python(kind, len(slots)):
         raise Unprovable
     self.same.append(kind)
     for base in kind.__mro__:
-        if _users(base.__module__):
+        if users(base.__module__):
             _class(self, base)
-    if content is not None:
-        for name, part in content.items():
-            self.same.append(name)
-            self.visit(part)
-    for name in slots:
+    for name, part in getattr(value, "__dict__", {}).items():
         self.same.append(name)
-        self.visit(getattr(value, name, Ellipsis))
+        self.visit(part)
+    for name, slot in slots:
+        self.same.append(name)
+        try:
+            self.visit(slot.__get__(value))
+        except AttributeError:
+            self.same.append(Ellipsis)
 
 
-def _slot_names(kind: type) -> tuple[str, ...]:
-    slots = vars(kind).get("__slots__", ())
-    names = (slots,) if isinstance(slots, str) else tuple(slots)
-    return tuple([n for n in names if n not in ("__dict__", "__weakref__")])
+def _made_by_python(kind: type, slots: int) -> bool:
+    """Whether nothing is in an object of a class but its attributes.
+
+    Classes of ``class`` statements have room for those, their dictionary and weak references.
+    """
+    room = object.__basicsize__ + _POINTER * (2 + slots)
+    made = all(base is object or base.__flags__ & _MADE_LATER for base in kind.__mro__)
+    return made and not kind.__itemsize__ and kind.__basicsize__ <= room
+
+
+_POINTER = _Slots.__basicsize__ - object.__basicsize__
+_MADE_LATER = 1 << 9
+"""Flag of classes that are no part of a compiled module (``Py_TPFLAGS_HEAPTYPE``)."""

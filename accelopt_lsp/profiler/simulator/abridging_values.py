@@ -175,6 +175,7 @@ def make(value: int, terms: Terms) -> Any:
 
 
 _NUMBERS = (int, np.integer)
+_OTHERS = (np.unsignedinteger, np.int8, np.int16, np.int32)
 _OPERANDS = (int, float, complex, np.generic, np.ndarray, str, bytes, list, tuple)
 _COMPARISONS = {"__lt__": "__gt__", "__le__": "__ge__", "__eq__": "__eq__", "__ne__": "__ne__"}
 _REFLECTED = _COMPARISONS | {name: reflected for reflected, name in _COMPARISONS.items()}
@@ -254,18 +255,24 @@ class LoopValue:
             return make(self.value + sign * int(other), self.terms)
         return NotImplemented
 
+    def _sum(self, other: Any, sign: int) -> Any:
+        # Sums with NumPy's other integers have their type, and may overflow.
+        return NotImplemented if issubclass(type(other), _OTHERS) else self._plus(other, sign)
+
     def __add__(self, other: Any) -> Any:
-        found = self._plus(other, 1)
+        found = self._sum(other, 1)
         return self._number("__add__", other) if found is NotImplemented else found
 
-    __radd__ = __add__
+    def __radd__(self, other: Any) -> Any:
+        found = self._sum(other, 1)
+        return self._number("__radd__", other) if found is NotImplemented else found
 
     def __sub__(self, other: Any) -> Any:
-        found = self._plus(other, -1)
+        found = self._sum(other, -1)
         return self._number("__sub__", other) if found is NotImplemented else found
 
     def __rsub__(self, other: Any) -> Any:
-        found = self._plus(other, -1)
+        found = self._sum(other, -1)
         return self._number("__rsub__", other) if found is NotImplemented else -found
 
     def __neg__(self) -> Any:
@@ -279,7 +286,7 @@ class LoopValue:
         if kind is LoopValue:
             other = other.fix() if other.terms else other.value
         elif kind is not int:
-            if not issubclass(kind, _NUMBERS):
+            if not issubclass(kind, _NUMBERS) or issubclass(kind, _OTHERS):
                 return self._number("__mul__", other)
             other = int(other)
         return make(self.value * other, _scaled(self.terms, other) if other else ())
@@ -293,7 +300,7 @@ class LoopValue:
             if other.terms:
                 return None
             other = other.value
-        elif not issubclass(kind, _NUMBERS):
+        elif not issubclass(kind, _NUMBERS) or issubclass(kind, _OTHERS):
             return None
         divisor = int(other)
         if divisor <= 0:
@@ -401,10 +408,11 @@ class LoopValue:
             other = other.fix()
         elif not isinstance(other, _OPERANDS):
             return NotImplemented
-        found = getattr(self.fix(), name)(other)
+        number = self.fix() if self.loop is None else LoopIndex(self.fix())
+        found = getattr(number, name)(other)
         if found is NotImplemented:
             reflected = getattr(other, _REFLECTED[name], None)
-            return NotImplemented if reflected is None else reflected(self.value)
+            return NotImplemented if reflected is None else reflected(number)
         return found
 
     def __hash__(self) -> int:
@@ -455,7 +463,9 @@ class LoopValue:
 
 def _with_integer(name: str) -> Any:
     def operation(self: LoopValue, *others: Any) -> Any:
-        return self._number(name, others[0]) if others else getattr(self.fix(), name)()
+        if len(others) == 1:
+            return self._number(name, others[0])
+        return getattr(self.fix(), name)(*map(fixed, others))
 
     operation.__name__ = name
     return operation

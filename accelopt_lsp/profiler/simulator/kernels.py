@@ -19,6 +19,7 @@ from accelopt_lsp.nki.targets import Target, get_target
 from accelopt_lsp.profiler.simulator import following
 from accelopt_lsp.profiler.simulator import state as sessions
 from accelopt_lsp.profiler.simulator.abridging import Abridging
+from accelopt_lsp.profiler.simulator.abridging_values import FullTraceNeeded
 from accelopt_lsp.profiler.simulator.blocks import BlockTensor
 from accelopt_lsp.profiler.simulator.cores import Cores, Program
 from accelopt_lsp.profiler.simulator.elements import Array, from_carrier
@@ -241,6 +242,9 @@ def execute(
     Args:
         grid: launch grid; the kernel's own, where it has one, wins.
         order: in which order the grid's programs start; by number unless given.
+
+    Raises:
+        FullTraceNeeded: the trace cannot be abridged.
     """
     if session.abridged and not session.valued and not session.following:
         session.abridging = Abridging(session)
@@ -266,6 +270,9 @@ def execute(
     finally:
         sessions.enter(before)
         session.tracing = tracing
+        if session.abridging is not None and session.abridging.misled:
+            # The kernel may have caught it, and gone on in any way.
+            raise FullTraceNeeded
     result = session.cores.results[0]
     parameters = {**dict(zip(names, places, strict=True)), **named}
     check_ending(kernel.function, session, parameters, result)

@@ -15,7 +15,7 @@ import numpy as np
 from attrs import define, field
 
 from accelopt_lsp.nki.operands import Buffer
-from accelopt_lsp.profiler.simulator.abridging_values import FullTraceNeeded, LoopIndex, plain
+from accelopt_lsp.profiler.simulator.abridging_values import LoopIndex, plain
 from accelopt_lsp.profiler.simulator.errors import KernelRejected
 from accelopt_lsp.profiler.simulator.indexing import decide, running_loops
 from accelopt_lsp.profiler.simulator.library import entry_of
@@ -113,7 +113,7 @@ def _abridged(session: Session, site: int, loops: tuple[Any, ...]) -> tuple[Runn
     assert session.abridging is not None
     session.abridging.reduced(site)
     if not all(isinstance(index, LoopIndex) for index in loops):
-        raise FullTraceNeeded
+        raise session.abridging.full_trace_needed()
     named = set(map(id, loops))
     around = tuple([plain(i) for i in running_loops() if id(i) not in named])
     found = session.running.get((site, around))

@@ -23,7 +23,12 @@ from accelopt_lsp.nki.targets import get_target
 from accelopt_lsp.profiler.simulator import hook, timeline
 from accelopt_lsp.profiler.simulator.abridging_values import FullTraceNeeded
 from accelopt_lsp.profiler.simulator.elements import ELEMENTS, as_dtype, to_carrier
-from accelopt_lsp.profiler.simulator.errors import ArgumentFault, KernelNotFound, ValuesNeeded
+from accelopt_lsp.profiler.simulator.errors import (
+    ArgumentFault,
+    KernelNotFound,
+    SimulationError,
+    ValuesNeeded,
+)
 from accelopt_lsp.profiler.simulator.following import MAX_ELEMENTS
 from accelopt_lsp.profiler.simulator.garbage import uncollected
 from accelopt_lsp.profiler.simulator.kernels import (
@@ -62,6 +67,7 @@ class KernelRunner:
         self.channel = channel
         self.sources = Sources(task.path, {task.path: task.source})
         self.session: Session | None = None
+        self._code: CodeType
 
     def run(self) -> None:
         """Run the kernel with all inputs.
@@ -77,10 +83,10 @@ class KernelRunner:
             raise ArgumentFault(str(error)) from None
         has_lowering("nl.exp")
         DEFAULTS.target = task.target
-        code = compile(task.source, task.path, "exec", dont_inherit=True)
+        self._code = compile(task.source, task.path, "exec", dont_inherit=True)
         with hidden_package():
             self.channel.send("progress", message="importing the file")
-            module = load(task, code)
+            module = load(task, self._code)
             kernel = find(module, task.function)
             first = self._first(kernel, module)
         recording = _recorded(first)
@@ -128,8 +134,13 @@ class KernelRunner:
         if abridged:
             try:
                 return self._once(kernel, module, run, abridged=True)
-            except FullTraceNeeded:
-                pass
+            except (SimulationError, MemoryError):
+                raise
+            except (FullTraceNeeded, Exception):  # noqa: BLE001 - the kernel's own come again
+                # Python's errors may come of loop variables that are no integers. The full run
+                # begins with the state that the file does.
+                module = load(self.task, self._code)
+                kernel = find(module, self.task.function)
         return self._once(
             kernel,
             module,
