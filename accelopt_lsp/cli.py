@@ -20,6 +20,7 @@ from accelopt_lsp.cli_bench import bench
 from accelopt_lsp.cli_memory import memory, runs
 from accelopt_lsp.cli_options import (
     FINDINGS,
+    INTERRUPTED,
     USAGE,
     ArgumentType,
     KernelType,
@@ -39,7 +40,21 @@ if TYPE_CHECKING:
     from accelopt_lsp.workbench.profile import ProfileRequest
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+class _Commands(click.Group):
+    """Commands that say the same when they are interrupted, whatever they were doing."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            click.echo("accelopt: interrupted", err=True)
+            raise SystemExit(INTERRUPTED) from None
+
+
+@click.group(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(accelopt_lsp.__version__, prog_name="accelopt")
 def cli() -> None:
     """Check, profile and optimize NKI kernels for AWS Trainium.

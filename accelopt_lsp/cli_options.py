@@ -15,7 +15,7 @@ from accelopt_lsp.nki.arguments import ArgumentSpec, SpecError, parse_spec
 from accelopt_lsp.nki.targets import get_target, target_names
 
 F = TypeVar("F", bound=Callable[..., Any])
-FINDINGS, USAGE = 1, 2
+FINDINGS, USAGE, INTERRUPTED = 1, 2, 130
 
 if TYPE_CHECKING:
     ParamType = click.ParamType[Any]
@@ -158,7 +158,7 @@ def usage_errors() -> Iterator[None]:
         fail(str(error))
     except KeyboardInterrupt:
         click.echo("accelopt: interrupted", err=True)
-        raise SystemExit(130) from None
+        raise SystemExit(INTERRUPTED) from None
 
 
 def run_async(coroutine: Any) -> Any:

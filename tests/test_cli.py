@@ -266,3 +266,13 @@ def test_a_timeline_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     assert result.exit_code == 1
     message = json.loads(result.stdout)["error"]["message"]
     assert message.startswith(f"cannot write the timeline {timeline}: ")
+
+
+def test_an_interruption_is_no_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("accelopt_lsp.workbench.doctor.examine", interrupted)
+    result = run("doctor")
+    assert result.exit_code == 130
+    assert result.stderr == "accelopt: interrupted\n"

@@ -120,6 +120,8 @@ def parse_measured(text: str, name: str) -> tuple[MeasuredKernel, ...]:
     """
     try:
         data = json.loads(text)
+        if not isinstance(data, dict):
+            raise ValueError("not one JSON object")
         use = Use(data.get("use", Use.CHECK))
         found = tuple(_kernel(row, use) for row in data["kernels"])
     except (KeyError, TypeError, AttributeError, ValueError) as error:

@@ -268,6 +268,7 @@ def test_a_file_of_ones_own_is_for_checking_unless_it_says_otherwise():
     ("old", "new", "says"),
     [
         ("{", "[", "no file of measured kernels"),
+        (GOOD, "[]", "not one JSON object"),
         ('"file"', '"path"', "no 'file'"),
         ("gen2", "gen9", "gen9"),
         ("legacy", "basic", "basic"),
