@@ -153,7 +153,6 @@ def test_ablation_switches_off_every_rule(checkout, tmp_path):
 
 
 def test_plots_are_compact_and_the_same_every_time(checkout, tmp_path):
-    pytest.importorskip("matplotlib")
     measured = figures(tmp_path, {"kernel": "silu", "measured_ms": 0.05})
     texts = []
     for folder in (tmp_path / "one", tmp_path / "two"):
