@@ -57,12 +57,16 @@ def chrome_events(schedule: Schedule, source: str = "") -> Iterator[Event]:
 
 
 def write_chrome_trace(schedule: Schedule, path: Path, source: str = "") -> None:
-    """Write a schedule for Perfetto.
+    """Write a schedule for Perfetto; instructions of unknown cost take no time in it.
 
     Raises:
         OSError: the file cannot be written.
     """
-    about = {"target": schedule.target.name, "latency_ms": schedule.latency_ns * 1e-6}
+    about: dict[str, Any] = {
+        "target": schedule.target.name,
+        "latency_ms": None if schedule.unknown else schedule.latency_ns * 1e-6,
+        "unknown_instructions": sorted(schedule.unknown),
+    }
     with Path(path).open("w", encoding="utf-8") as file:
         file.write('{"displayTimeUnit":"ns","otherData":')
         json.dump(about, file)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from accelopt_lsp.nki import costs
 from accelopt_lsp.nki.dtypes import BFLOAT16
 from accelopt_lsp.profiler import timeline_export
 from accelopt_lsp.profiler.simulator.timeline import Schedule, simulate
@@ -125,6 +126,19 @@ def test_the_traffic_shown_is_the_traffic_there_is():
     read, written = timeline_export._traffic(schedule, step)
     assert sum(read) * step == pytest.approx(512 * 4096 * 4)
     assert sum(written) * step == pytest.approx(512 * 4096 * 4)
+
+
+def test_a_timeline_over_an_unknown_instruction_has_no_total(monkeypatch, tmp_path):
+    known = {name: f for name, f in costs.FORMULAS.items() if name != "reciprocal"}
+    monkeypatch.setattr(costs, "FORMULAS", known)
+    path = tmp_path / "timeline.json"
+    write_chrome_trace(simulate(silu(128, 1024), TRN1), path)
+    about = json.loads(path.read_text("utf-8"))["otherData"]
+    assert about == {
+        "target": "trn1",
+        "latency_ms": None,
+        "unknown_instructions": ["reciprocal"],
+    }
 
 
 def test_spills_stand_out(tmp_path):

@@ -122,7 +122,9 @@ def test_no_total_is_given_over_an_unknown_instruction(monkeypatch):
     found = profile(silu(128, 1024))
     assert found.unknown_instructions == ("reciprocal",)
     assert found.latency_ms is None
+    assert found.bound is None
     assert found.uncertainty is None
+    assert set(found.engine_busy_ms) == {"tensor", "scalar", "gpsimd", "dma"}
     assert found.percent_of_peak is None
     assert found.counters["hbm_read_bytes"] == 128 * 1024 * 4
     assert found.counters["vector_engine_active_time_percent"] is None

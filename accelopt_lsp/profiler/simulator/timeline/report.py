@@ -59,7 +59,8 @@ def profile_from(
     unknown = tuple(sorted(schedule.unknown))
     latency_ns = None if unknown or not len(trace) else schedule.latency_ns
     latency_ms = None if latency_ns is None else latency_ns * 1e-6
-    bound = bound_of(schedule)
+    bound = None if latency_ms is None else bound_of(schedule)
+    unclear = {op.engine_name for op in schedule.stream.ops if op.unknown}
     needed, dtype, basis = yardstick or (*compulsory(trace, target), COMPULSORY)
     percent = None
     if latency_ms:
@@ -97,7 +98,9 @@ def profile_from(
             ((trace.templates[code].issue, count) for code, count in counts.items()), target
         ),
         counters=found,
-        engine_busy_ms={name: ns * 1e-6 for name, ns in schedule.engine_busy_ns.items()},
+        engine_busy_ms={
+            name: ns * 1e-6 for name, ns in schedule.engine_busy_ns.items() if name not in unclear
+        },
         lines=lines,
         bounded_shares=bounded_shares(path) if known else None,
         idle=idle,
