@@ -761,6 +761,19 @@ def statement(draw: Any, depth: int) -> list[str]:
         f"wide[p, f + {draw(index(depth, (0, 16, 64)))}] = b",
         "psum += nl.matmul(b[:, 0:64], b, transpose_x=True)",
         "own = nl.ndarray((4, nl.par_dim(128), 64), dtype=x.dtype, buffer=nl.sbuf)",
+        "held.first, held.second = held.second, nl.add(held.first, b)",
+        "line[:] = [*line[1:], nl.exp(line[0])]",
+        "b = nl.exp(line[-1])",
+        "a = nl.maximum(held.first, held.second)",
+        "pair = (b, (a, pair[0]))",
+        "b = nl.add(b, pair[1][1])",
+        f"at = p + {row}",
+        "a = nl.load(x[at, f], mask=at < 3000)",
+        f"low, high = max(0, min({row}, 700)), {row}",
+        "b = load(x, low)",
+        f"b = load(x, max(low, 64) + {draw(st.sampled_from((0, 3)))})",
+        f"a = load(x, divmod({row}, {draw(st.sampled_from((3, 64, 128)))})[0])",
+        f"b = helper({row}, 3)",
     ]
     rare = [
         "n += 1",
@@ -771,6 +784,14 @@ def statement(draw: Any, depth: int) -> list[str]:
         f"a = load(x, {'n' if draw(st.booleans()) else 0})",
         "table['last'] = b",
         "kept[:] = [b]",
+        "held.first = b",
+        "line[n % 2] = b",
+        "toggle = not toggle",
+        "a = load(x, 128 if toggle else 0)",
+        "del c",
+        f"a = load(x, 16 * len(range({block})))",
+        f"b = load(x, {block} ** 2 + pow({block}, 2, 5))",
+        f"b = load(x, [0, 64, 128][{block} % 3])",
     ]
     if depth:
         variable = draw(st.sampled_from(names))
@@ -781,6 +802,14 @@ def statement(draw: Any, depth: int) -> list[str]:
         ).format(variable)
         inner = draw(statement(depth)) if draw(st.booleans()) else ["b = nl.exp(b)"]
         rare.append("\n".join([f"if {test}:", *[f"    {line}" for line in inner]]))
+        rare.append(f"try:\n    {test.split()[0]}\n    b = nl.exp(b)\nfinally:\n    a = nl.copy(b)")
+        rare.append(f"low = 0 if {test} else 64")
+        rare.append(f"last = {variable}")
+        simple.append("b = load(x, 64 * last)")
+        if depth > 1:
+            sign = draw(st.sampled_from(("==", "<", ">=")))
+            rare.append(f"if {names[0]} {sign} {names[1]}: b = nl.exp(b)")
+            rare.append(f"b = load(x, {names[0]} * {names[1]})")
         rare.append(f"if {test}: break" if draw(st.booleans()) else f"if {test}: continue")
         simple.append(
             f"sums[0, p, f] = nl.loop_reduce(nl.exp(b), np.add, [{variable}], dtype=np.float32)"
@@ -818,7 +847,19 @@ def body(draw: Any) -> str:
 )
 @given(body())
 def test_random_nests(text: str) -> None:
-    kernel = source(LEGACY, text)
+    setup = """
+held, line, pair, at, c = Held(), [a, b, nl.exp(a)], (a, (b, a)), p, a
+low, last, toggle = 0, 0, True
+held.first, held.second = a, b
+def helper(row, count):
+    t = load(x, row)
+    for m in nl.affine_range(count):
+        t = nl.exp(t)
+    return t
+"""
+    kernel = source(
+        LEGACY.replace("class Counter:", "class Held: pass\n\n\nclass Counter:"), setup + text
+    )
     full = _result(kernel, abridged=False)
     short = _result(kernel, abridged=True)
     if short is None:

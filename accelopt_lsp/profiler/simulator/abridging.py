@@ -84,7 +84,10 @@ _WORTH = 5
 _ATTEMPTS = 4
 """Pairs of iterations of one execution that are compared without success before it is given up."""
 _VAIN = 8
-"""Iterations in a row that hold for themselves only, before an execution is given up."""
+"""Iterations in a row that hold for themselves only, before an execution is given up.
+
+As many executions in a row that leave nothing out, before the loop is not tried again.
+"""
 _FAILURES = 3
 """Executions of one loop that are given up, before it is not tried again."""
 
@@ -130,6 +133,7 @@ class Abridging:
         self._failures: dict[tuple[int, int], int] = {}
         self._paths: dict[int, list[tuple[Any, int]]] = {}
         self._small: dict[tuple[int, int], int] = {}
+        self._vain: dict[tuple[int, int], int] = {}
         self._codes: dict[tuple[int, int], CodeType] = {}
 
     def loop(self, span: range, frame: FrameType) -> Iterator[Any]:
@@ -140,7 +144,10 @@ class Abridging:
         statement = for_statement(frame.f_code, frame.f_lasti)
         if statement is None or self._failures.get(site, 0) >= _FAILURES:
             return counted(span)
-        if self._reach.hidden(frame.f_code, frame.f_globals):
+        size = self._small.get(site)
+        if size is not None and size * (len(span) - 2) < _WORTH:
+            return counted(span)
+        if self._vain.get(site, 0) >= _VAIN or self._reach.hidden(frame.f_code, frame.f_globals):
             return counted(span)
         return self._run(span, frame, statement, site)
 
@@ -164,8 +171,7 @@ class Abridging:
         past = [_Past(-1, -1, -1, -1)]
         number, value, start = 0, span.start, -1
         attempts, vain, success = _ATTEMPTS, _VAIN, False
-        if self._small.get(site, count) * (count - 2) >= _WORTH:
-            self._look(past[0], loop, frame, statement)
+        self._look(past[0], loop, frame, statement)
         try:
             while number < count:
                 value = span[number]
@@ -208,8 +214,12 @@ class Abridging:
                     vain -= 1
                 else:
                     vain = _VAIN
-            if not success and (attempts < _ATTEMPTS or not vain):
-                self._failures[site] = self._failures.get(site, 0) + 1
+            if success:
+                self._vain[site] = 0
+            else:
+                self._vain[site] = self._vain.get(site, 0) + 1
+                if attempts < _ATTEMPTS or not vain:
+                    self._failures[site] = self._failures.get(site, 0) + 1
         finally:
             if start >= 0:
                 # Left by break, return or an error.

@@ -17,7 +17,7 @@ _READS = frozenset(
     "LOAD_FAST LOAD_FAST_CHECK LOAD_FAST_BORROW LOAD_FAST_LOAD_FAST DELETE_FAST "
     "LOAD_FAST_AND_CLEAR LOAD_FAST_BORROW_LOAD_FAST_BORROW".split()
 )
-_WRITES = frozenset({"STORE_FAST"})
+_WRITES = frozenset({"STORE_FAST", "STORE_FAST_STORE_FAST"})
 
 
 class ForStatement:
@@ -91,8 +91,11 @@ def _liveness(code: CodeType, parts: list[dis.Instruction]) -> list[frozenset[st
         elif name in _READS:
             reads.append(variables)
             writes.append(frozenset())
+        elif name == "STORE_FAST_LOAD_FAST":
+            reads.append(frozenset(given[1:]) - frozenset(given[:1]))
+            writes.append(frozenset(given[:1]))
         else:
-            # Others that touch local variables (pairs of a store and a load) may do anything.
+            # Others that touch local variables may do anything.
             reads.append(everything if "FAST" in name else frozenset())
             writes.append(frozenset())
     for entry in getattr(dis.Bytecode(code), "exception_entries", ()):
