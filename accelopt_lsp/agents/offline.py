@@ -296,12 +296,12 @@ class _LineShares:
     """What share of a kernel's time the lines of a statement take."""
 
     def __init__(self, source: str, profile: Profile) -> None:
-        critical = sum(line.critical_ms for line in profile.lines)
-        total = critical or sum(line.busy_ms for line in profile.lines)
+        critical = sum(line.critical_ms or 0.0 for line in profile.lines)
+        total = critical or sum(line.busy_ms or 0.0 for line in profile.lines)
         self._by_line: dict[int, float] = {}
         for line in profile.lines:
             cost = line.critical_ms if critical else line.busy_ms
-            if total:
+            if total and cost:
                 self._by_line[line.line] = self._by_line.get(line.line, 0.0) + cost / total
         self._ends: dict[int, int] = {}
         self._nests: list[tuple[int, int]] = []

@@ -6,6 +6,7 @@ and spills are ignored. The simulator knows better; this answers at once.
 
 from __future__ import annotations
 
+from accelopt_lsp.nki.costs import has_cost
 from accelopt_lsp.nki.dtypes import BFLOAT16
 from accelopt_lsp.nki.lowering import Issue
 from accelopt_lsp.nki.peak import Yardstick, matmul_peak, percent_of_peak, product_peak
@@ -93,9 +94,9 @@ def _lines(workload: Workload) -> tuple[LineProfile, ...]:
             line=line.line,
             engine=line.engine,
             instructions=line.issued.total_instructions,
-            busy_ms=line.engine_ns * 1e-6,
+            busy_ms=line.engine_ns * 1e-6 if all(map(has_cost, line.issued.instructions)) else None,
             bytes=line.issued.hbm_read_bytes + line.issued.hbm_write_bytes,
         )
         for line in workload.lines
     ]
-    return tuple(sorted(found, key=lambda item: -item.busy_ms))
+    return tuple(sorted(found, key=lambda item: -(item.busy_ms or 0.0)))

@@ -263,17 +263,18 @@ class LineProfile:
         line: from 1.
         engine: engine that its instructions run on (``dma`` for transfers).
         instructions: how many it issued.
-        busy_ms: time its instructions occupied the engine.
+        busy_ms: time its instructions occupied the engine; None if one has an unknown cost.
         bytes: HBM traffic in bytes.
-        critical_ms: its share of the critical path.
+        critical_ms: its share of the critical path; None if some instruction of the kernel has
+            an unknown cost, or where there is no critical path.
     """
 
     line: int
     engine: str
     instructions: int
-    busy_ms: float
+    busy_ms: float | None
     bytes: int = 0
-    critical_ms: float = 0.0
+    critical_ms: float | None = None
 
 
 @frozen(slots=True)

@@ -97,6 +97,8 @@ def line_facts(profile: Profile, line: int) -> list[str]:
     for row in profile.lines:
         if row.line == line:
             name = ENGINE_NAMES.get(row.engine, row.engine)
+            if row.critical_ms is None or row.busy_ms is None:
+                continue
             share = f"{100 * row.critical_ms / latency:.0f} % of the critical path"
             facts.append(f"{name}: busy {milliseconds(row.busy_ms)}, {share}")
     for gap in profile.idle or ():

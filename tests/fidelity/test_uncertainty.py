@@ -12,6 +12,7 @@ from accelopt_lsp.nki.profile import Bound
 from accelopt_lsp.profiler.simulator.timeline.uncertainty import (
     FLOOR,
     SERIES_WEIGHT,
+    UNCALIBRATED,
     Residual,
     coverage,
     interval,
@@ -54,6 +55,17 @@ def test_the_interval_follows_the_residuals():
     assert wide == pytest.approx(2 * narrow)
     assert narrow == pytest.approx(student(14) * 0.1)
     assert not known
+
+
+def test_a_target_that_nobody_measured_has_the_spread_of_documented_constants():
+    """However well the model does elsewhere, and however well one series of versions fits."""
+    rows = pool(0.01)
+    unknown, extrapolated = half(rows, target="trn3")
+    assert extrapolated
+    assert unknown == pytest.approx(student(4) * UNCALIBRATED)
+    versions = [residual(f"v{n}", 0.01, target="trn2", series="steps") for n in range(5)]
+    assert half([*rows, *versions], target="trn2")[0] >= student(30) * UNCALIBRATED
+    assert half(rows)[0] < UNCALIBRATED
 
 
 def test_it_never_gets_narrower_than_what_two_equal_traces_measured():

@@ -128,6 +128,9 @@ def test_no_total_is_given_over_an_unknown_instruction(monkeypatch):
     assert found.percent_of_peak is None
     assert found.counters["hbm_read_bytes"] == 128 * 1024 * 4
     assert found.counters["vector_engine_active_time_percent"] is None
+    assert all(line.critical_ms is None for line in found.lines)
+    assert {line.engine for line in found.lines if line.busy_ms is None} == {"vector"}
+    assert all(line.busy_ms for line in found.lines if line.engine == "scalar")
 
 
 def test_a_kernel_without_instructions_has_no_latency_and_says_why():

@@ -20,13 +20,19 @@ from accelopt_lsp.profiler.simulator.timeline.stream import (
 
 
 def line_profiles(schedule: Schedule, path: Path) -> tuple[LineProfile, ...]:
-    """Cost by source line and engine, most expensive on the critical path first."""
+    """Cost by source line and engine, most expensive on the critical path first.
+
+    Unknown costs are None, and so are all shares of the critical path beside them.
+    """
     stream = schedule.stream
     counts = Counter(stream.codes)
     rows: dict[tuple[int, str], list[float]] = {}
+    unknown: set[tuple[int, str]] = set()
     for code, count in counts.items():
         op = stream.ops[code]
         row = rows.setdefault((op.line, op.engine_name), [0, 0.0, 0, 0.0])
+        if op.unknown:
+            unknown.add((op.line, op.engine_name))
         share = op.engines / schedule.target["dma_engines"] if op.engines else 1.0
         row[0] += count
         row[1] += count * op.busy_ns * share
@@ -38,13 +44,13 @@ def line_profiles(schedule: Schedule, path: Path) -> tuple[LineProfile, ...]:
             line=line,
             engine=engine,
             instructions=int(row[0]),
-            busy_ms=row[1] * 1e-6,
+            busy_ms=None if (line, engine) in unknown else row[1] * 1e-6,
             bytes=int(row[2]),
-            critical_ms=row[3] * 1e-6,
+            critical_ms=None if unknown else row[3] * 1e-6,
         )
         for (line, engine), row in rows.items()
     ]
-    lines.sort(key=lambda l: (-l.critical_ms, -l.busy_ms, l.line, l.engine))
+    lines.sort(key=lambda l: (-(l.critical_ms or 0), -(l.busy_ms or 0), l.line, l.engine))
     return tuple(lines)
 
 

@@ -35,6 +35,10 @@ POOL_WEIGHT = 4.0
 """All kernels of the target and dialect, whatever bounds them, count as this many alike ones."""
 WIDENING = 2.0
 """Factor on the spread outside the calibrated range."""
+UNCALIBRATED = 0.187
+"""Least spread for a target and dialect with fewer than :data:`MIN_KERNELS` measured kernels.
+Source: root mean square of the logarithm of measured over predicted on the 14 NKIBench kernels,
+with all constants at what was known before anything was measured (``priors.toml``)."""
 RANGE = 3.0
 """The calibrated range ends at this factor below the shortest and above the longest latency."""
 SPILL_MARGIN = 0.1
@@ -113,8 +117,10 @@ def interval(
         or not _in_range(latency_ms, near)
         or _spills_more(spill_share, near)
     )
-    pool = near if _kernels(near) >= MIN_KERNELS else list(known)
-    half = WIDENING if not pool else _half_width(alike, pool, extrapolated)
+    calibrated = _kernels(near) >= MIN_KERNELS
+    pool = near if calibrated else list(known)
+    least = 0.0 if calibrated else UNCALIBRATED
+    half = WIDENING if not pool else _half_width(alike, pool, extrapolated, least)
     return Uncertainty(
         low_ms=latency_ms * exp(-half),
         high_ms=latency_ms * exp(half),
@@ -123,15 +129,17 @@ def interval(
     )
 
 
-def _half_width(alike: Sequence[Residual], pool: Sequence[Residual], extrapolated: bool) -> float:
-    """Half width of the interval of the logarithm."""
+def _half_width(
+    alike: Sequence[Residual], pool: Sequence[Residual], extrapolated: bool, least: float
+) -> float:
+    """Half width of the interval of the logarithm; ``least`` is the least spread."""
     square, _ = _mean_square(pool)
     own_square, own_weight = _mean_square(alike)
     weight = own_weight + POOL_WEIGHT
     spread = sqrt((own_square * own_weight + square * POOL_WEIGHT) / weight)
     if extrapolated:
         spread *= WIDENING
-    return max(FLOOR, student(weight) * spread)
+    return max(FLOOR, student(weight) * max(spread, least))
 
 
 def student(freedom: float) -> float:
