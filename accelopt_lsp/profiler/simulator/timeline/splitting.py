@@ -44,9 +44,14 @@ def split_tiles(stream: Stream) -> Stream:
         return stream
     result = Stream(stream.ops, storages, stream.codes)
     known: dict[Region, Region] = {}
+    split = bytearray(len(storages))
+    for storage in parts:
+        split[storage] = 1
     for regions in stream.regions:
-        if any(region[0] in parts for region in regions):
-            regions = tuple(_moved(region, parts, known) for region in regions)
+        for region in regions:
+            if split[region[0]]:
+                regions = tuple([known.get(r) or _moved(r, parts, known) for r in regions])
+                break
         result.regions.append(regions)
     return result
 
@@ -85,9 +90,7 @@ def _moved(
     spans = parts.get(region[0])
     if spans is None:
         return region
-    found = known.get(region)
-    if found is None:
-        piece, offset = spans[region[3], region[4]]
-        found = piece, region[1], region[2], region[3] - offset, region[4] - offset
-        known[region] = found
+    piece, offset = spans[region[3], region[4]]
+    found = piece, region[1], region[2], region[3] - offset, region[4] - offset
+    known[region] = found
     return found

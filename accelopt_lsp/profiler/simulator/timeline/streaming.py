@@ -90,15 +90,20 @@ class _Streamer:
         stream = self.stream
         self.out = Stream(list(stream.ops), list(stream.storages))
         source: dict[int, tuple[Region, int]] = {}
+        streamed = bytearray(len(stream.storages))
+        for storage in self.members:
+            streamed[storage] = 1
         for code, regions in zip(stream.codes, stream.regions, strict=True):
             op = stream.ops[code]
             if op.writes and regions[op.writes[0]][0] in self.members:
                 source[regions[op.writes[0]][0]] = regions[op.reads[0]], op.line
                 continue
-            if any(r[0] in self.members for r in regions):
-                regions = tuple(
-                    self._piece(r, *source[r[0]]) if r[0] in self.members else r for r in regions
-                )
+            for region in regions:
+                if streamed[region[0]]:
+                    regions = tuple(
+                        [self._piece(r, *source[r[0]]) if streamed[r[0]] else r for r in regions]
+                    )
+                    break
             self.out.codes.append(code)
             self.out.regions.append(regions)
         return self.out
