@@ -13,16 +13,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import resource
-import subprocess
 import sys
 import time
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from speed import ONE_THREAD, load
+from speed import each_alone, load
 
 import accelopt_lsp.profiler
 
@@ -123,20 +121,9 @@ def main(arguments: list[str]) -> int:
         f"{'report s':>10}{'memory MB':>11}{'full trace s':>14}  equal"
     )
     rows: dict[str, dict[str, Any]] = {}
-    for name in chosen:
-        command = [sys.executable, __file__, str(options.checkout), "--only", name, "--one"]
-        command += ["--no-full"] if options.no_full else []
-        done = subprocess.run(
-            [*command, "--repeat", str(options.repeat)],
-            check=False,
-            capture_output=True,
-            text=True,
-            env={**os.environ, **ONE_THREAD},
-        )
-        if done.returncode:
-            print(f"{name:24} failed: {done.stderr.strip().splitlines()[-1]}")
-            continue
-        row = rows[name] = json.loads(done.stdout.strip().splitlines()[-1])
+    compared = ["--no-full"] if options.no_full else []
+    for name, row in each_alone(__file__, options.checkout, chosen, options.repeat, *compared):
+        rows[name] = row
         row["together"] = row["trace"] + row["schedule"]
         equal = {True: "yes", False: "NO", None: ""}[row.get("equal")]
         print(

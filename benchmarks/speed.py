@@ -23,6 +23,7 @@ import resource
 import subprocess
 import sys
 import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -125,6 +126,28 @@ def measure(kernel_path: Path, reference_path: Path, repeat: int) -> dict[str, A
     }
 
 
+def each_alone(
+    script: str, checkout: Path, names: Iterable[str], repeat: int, *options: str
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """What a benchmark prints for one kernel (``--one``), each in a process of its own.
+
+    Says so where one fails, and goes on.
+    """
+    for name in names:
+        command = [sys.executable, script, str(checkout), "--only", name, "--one"]
+        done = subprocess.run(
+            [*command, "--repeat", str(repeat), *options],
+            check=False,
+            capture_output=True,
+            text=True,
+            env={**os.environ, **ONE_THREAD},
+        )
+        if done.returncode:
+            print(f"{name:24} failed: {done.stderr.strip().splitlines()[-1]}")
+        else:
+            yield name, json.loads(done.stdout.strip().splitlines()[-1])
+
+
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description="Speed of the simulator on NKIBench.")
     parser.add_argument("checkout", type=Path, help="working copy of zhang677/AccelOpt")
@@ -144,19 +167,8 @@ def main(arguments: list[str]) -> int:
         f"{'NumPy s':>9}{'verify s':>9}{'ratio':>7}{'aim':>5}{'memory':>8}"
     )
     rows = {}
-    for name in chosen:
-        command = [sys.executable, __file__, str(options.checkout), "--only", name, "--one"]
-        done = subprocess.run(
-            [*command, "--repeat", str(options.repeat)],
-            check=False,
-            capture_output=True,
-            text=True,
-            env={**os.environ, **ONE_THREAD},
-        )
-        if done.returncode:
-            print(f"{name:24} failed: {done.stderr.strip().splitlines()[-1]}")
-            continue
-        row = rows[name] = json.loads(done.stdout.strip().splitlines()[-1])
+    for name, row in each_alone(__file__, options.checkout, chosen, options.repeat):
+        rows[name] = row
         aim = 2 if name in MATRIX_KERNELS else 4
         print(
             f"{name:24}{row['instructions']:9}{row['trace_seconds']:9.2f}"
