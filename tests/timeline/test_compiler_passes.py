@@ -219,6 +219,8 @@ def test_a_reload_is_issued_by_the_engine_that_needs_it():
         if wide.stream.ops[code].name == "spill_reload"
     }
     assert queues == {Queue.RELOAD}
+    early = simulate_with(trace, TRN1, evolve(policy, late_reloads=False))
+    assert Queue.RELOAD not in {early.stream.ops[code].queue for code in early.stream.codes}
     narrow = simulate_with(trace, TRN1, evolve(policy, window=2))
     assert narrow.latency_ns > wide.latency_ns
     times, stream = narrow.times, narrow.stream

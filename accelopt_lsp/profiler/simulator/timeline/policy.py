@@ -52,6 +52,8 @@ class Policy:
             evicted; no tile larger than that goes for it. Source: HBM reads of the measured
             matmul_add_rmsnorm, which loads 54 tiles of its right operand a second time, and
             spills of bmm_softmax; mamba, with tiles of 28 KiB, fills all of SBUF.
+        late_reloads: the engine that needs a spilled tile triggers its re-load, within the
+            window (:mod:`dependencies`); else loads and re-loads share a queue and run ahead.
         generates_descriptors: transfers take their queue the time that making descriptors at
             run time needs (:mod:`machine`).
         excludes: engines that share a port of SBUF or PSUM take turns (:mod:`machine`).
@@ -72,6 +74,7 @@ class Policy:
     least_bytes: int = rule("small tiles are loaded further ahead", off=0)
     window: int = rule("instructions issue ahead of program order", off=0)
     spare_bytes: int = rule("SBUF kept free when tiles are evicted", off=0, default=18432)
+    late_reloads: bool = rule("engines trigger the re-loads they need", off=False, default=True)
     generates_descriptors: bool = rule("descriptors are made at run time", off=False, default=False)
     excludes: bool = rule("engines exclude each other at shared ports", off=False, default=True)
     loads_stationary: bool = rule(

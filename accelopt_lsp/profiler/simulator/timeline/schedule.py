@@ -135,7 +135,9 @@ def _simulate(trace: Trace, target: Target, policy: Policy) -> Schedule:
     # The legacy compiler keeps room free in any case; what a current kernel's writer placed stays
     # where it is as long as it fits.
     if peak > (room if policy.merges else capacity):
-        spilled = spill(stream, capacity, policy.spare_bytes, target)
+        spilled = spill(
+            stream, capacity, policy.spare_bytes, target, late_reloads=policy.late_reloads
+        )
         stream, saved, reloaded = spilled.stream, spilled.saved_bytes, spilled.reloaded_bytes
         lives = lifetimes(stream)
         if spilled.overflows:

@@ -39,13 +39,16 @@ class Spilled:
     overflows: int = 0
 
 
-def spill(stream: Stream, capacity: int, spare: int, target: Target) -> Spilled:
+def spill(
+    stream: Stream, capacity: int, spare: int, target: Target, *, late_reloads: bool = True
+) -> Spilled:
     """Evict and re-load tiles so that at most ``capacity`` bytes a partition are alive.
 
     ``spare`` bytes of them are kept free as well, so that loads and engines can run ahead; but no
-    tile that is larger than that is evicted for it.
+    tile that is larger than that is evicted for it. ``late_reloads``: re-loads have a queue of
+    their own, in which they wait for the engine that needs them.
     """
-    return _Spiller(stream, capacity, spare, target).run()
+    return _Spiller(stream, capacity, spare, target, late_reloads).run()
 
 
 def hbm_written(stream: Stream) -> set[int]:
@@ -89,6 +92,7 @@ class _Spiller:
     capacity: int
     spare: int
     target: Target
+    late_reloads: bool
     result: Spilled = field(init=False)
     size: list[int] = field(init=False)
     resident: bytearray = field(init=False)
@@ -251,7 +255,7 @@ class _Spiller:
             name, origin = "reload", source
         else:
             name, origin = "spill_reload", self._box(tile, self._home(tile).id)
-            if not user.engines:
+            if self.late_reloads and not user.engines:
                 queue = Queue.RELOAD
             self.result.reloaded_bytes += tile.partitions * tile.partition_bytes
         code = self._code(name, tile, Route.LOAD, queue, tile.line)
