@@ -8,9 +8,11 @@ from attrs import evolve
 from accelopt_lsp.nki.dialects import Dialect
 from accelopt_lsp.nki.dtypes import BFLOAT16
 from accelopt_lsp.nki.operands import Buffer
+from accelopt_lsp.nki.profile import Wait
 from accelopt_lsp.profiler.simulator.timeline import simulate
 from accelopt_lsp.profiler.simulator.timeline.constants import with_identities
 from accelopt_lsp.profiler.simulator.timeline.counters import counters
+from accelopt_lsp.profiler.simulator.timeline.critical import Waits
 from accelopt_lsp.profiler.simulator.timeline.liveness import lifetimes, live_peak
 from accelopt_lsp.profiler.simulator.timeline.policy import POLICIES
 from accelopt_lsp.profiler.simulator.timeline.schedule import simulate_with
@@ -232,6 +234,21 @@ def test_a_reload_is_issued_by_the_engine_that_needs_it():
             done += 1
         elif op.queue is Queue.RELOAD and done >= 2:
             assert times.trigger[index] >= max(issued[: done - 1][-1:])
+
+
+def test_a_reload_that_waits_for_its_turn_waits_for_no_room():
+    policy = evolve(POLICIES[Dialect.LEGACY], window=2)
+    schedule = simulate_with(kept(1024, 60, 3), TRN1, policy)
+    waits = Waits(schedule)
+    turned = [
+        (index, cause)
+        for index, before in schedule.edges.turns.items()
+        if (cause := schedule.times.cause[index]) in before
+    ]
+    assert turned
+    assert {waits.kind(cause, index) for index, cause in turned} == {Wait.ORDER}
+    ops, codes = schedule.stream.ops, schedule.stream.codes
+    assert {ops[codes[index]].queue for index in schedule.edges.turns} == {Queue.RELOAD}
 
 
 def test_current_kernels_may_fill_all_of_sbuf():

@@ -1,8 +1,11 @@
 """The timeline model: from issued instructions to when they run, and what that costs.
 
-Passes, each in a module of its own: merging repeated work (:mod:`merging`), evicting what does
-not fit (:mod:`spills`), placing tiles (:mod:`slots`), finding dependencies
-(:mod:`dependencies`), running the engines (:mod:`scheduler`). Reports: :mod:`counters`,
+Passes, each in a module of its own and each a rule of :mod:`policy`: joining loops
+(:mod:`fusing`), loading large tensors at each use (:mod:`streaming`), merging repeated work
+(:mod:`merging`), what the compiler adds (:mod:`shifting`, :mod:`constants`), splitting tiles
+(:mod:`splitting`), using idle PSUM (:mod:`placement`), evicting what does not fit
+(:mod:`spills`), placing tiles (:mod:`slots`), finding dependencies (:mod:`dependencies`), running
+the engines (:mod:`scheduler`, :mod:`machine`, :mod:`dma`). Reports: :mod:`counters`,
 :mod:`critical`, :mod:`attribution`, :mod:`whatif`, :mod:`uncertainty`, :mod:`report`.
 """
 

@@ -96,6 +96,8 @@ class Waits:
         if _among(self._schedule.edges.uses[cause], index):
             return Wait.DATA
         if _among(self._schedule.edges.orders[cause], index):
+            if cause in self._schedule.edges.turns.get(index, ()):
+                return Wait.ORDER
             return Wait.ROOM
         return Wait.ORDER
 

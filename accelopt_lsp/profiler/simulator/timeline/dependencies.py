@@ -1,4 +1,4 @@
-"""Which instruction has to wait for which: reads, writes and re-used room.
+"""Which instruction has to wait for which: reads, writes, re-used room, and the turn of re-loads.
 
 Regions are boxes (partitions x bytes). A kernel touches a storage through few distinct boxes,
 so overlaps are found once per pair of boxes and then looked up.
@@ -6,7 +6,7 @@ so overlaps are found once per pair of boxes and then looked up.
 
 from __future__ import annotations
 
-from attrs import define
+from attrs import define, field
 
 from accelopt_lsp.nki.operands import Buffer
 from accelopt_lsp.profiler.simulator.timeline.slots import Slots
@@ -22,11 +22,14 @@ class Edges:
         waits: number of instructions that each one waits for.
         uses: for each instruction, those that use its result (they wait for its latency).
         orders: for each instruction, those that only have to come after it.
+        turns: for each re-load, those before it in ``orders`` that free no place for it: it
+            comes after them because its engine does (:class:`_Horizon`).
     """
 
     waits: list[int]
     uses: list[list[int] | None]
     orders: list[list[int] | None]
+    turns: dict[int, frozenset[int]] = field(factory=dict)
 
 
 class _Boxes:
@@ -208,15 +211,17 @@ def dependencies(stream: Stream, slots: Slots, window: int) -> Edges:
     inherited: dict[int, tuple[int, ...]] = {}
     ordinals = compute_ordinals(queues) if window else []
     horizon = _Horizon(window, ordinals) if window else None
+    turns: dict[int, frozenset[int]] = {}
     for index, (code, regions) in enumerate(zip(stream.codes, stream.regions, strict=True)):
         reads, writes, queue, accumulates = table[code]
         needs: list[int] = []
         follows: list[int] = []
+        turn: list[int] = []
         if horizon is not None:
             if queue < COMPUTE_QUEUES:
                 horizon.issues(queue, index)
             elif queue == Queue.RELOAD:
-                follows += horizon.before(index)
+                turn = horizon.before(index)
         for position in reads:
             box = regions[position]
             storage = box[0]
@@ -255,6 +260,9 @@ def dependencies(stream: Stream, slots: Slots, window: int) -> Edges:
                 fresh = tracker.write(box, index, needs, follows, accumulates)
             if fresh and storage in inherited:
                 follows += inherited[storage]
+        if turn:
+            turns[index] = frozenset(turn).difference(follows)
+            follows += turn
         # Nothing that an instruction needs can be itself: its own writes come last.
         awaited = needs if len(needs) < 2 else list(dict.fromkeys(needs))
         total = len(awaited)
@@ -279,7 +287,7 @@ def dependencies(stream: Stream, slots: Slots, window: int) -> Edges:
             else:
                 users.append(index)
         waits[index] = total
-    return Edges(waits, uses, orders)
+    return Edges(waits, uses, orders, turns)
 
 
 class _Horizon:

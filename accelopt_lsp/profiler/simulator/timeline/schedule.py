@@ -112,11 +112,13 @@ def _simulate(trace: Trace, target: Target, policy: Policy) -> Schedule:
     merged = saved = reloaded = 0
     streamed: int | None = None
     lives = lifetimes(stream)
-    if policy.fuses and live_peak(stream, lives, Buffer.SBUF) > capacity:
+    overflows = live_peak(stream, lives, Buffer.SBUF) > capacity
+    if policy.fuses and overflows:
         fused = fuse_loops(stream, trace)
         if fused is not stream:
             stream, lives = fused, lifetimes(fused)
-    if policy.streams and live_peak(stream, lives, Buffer.SBUF) > capacity:
+            overflows = live_peak(stream, lives, Buffer.SBUF) > capacity
+    if policy.streams and overflows:
         stream, streamed = stream_large(stream, lives, room, target)
     if policy.merges and streamed is None:
         result = merge(stream, capacity)
