@@ -8,12 +8,26 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from accelopt_lsp.analysis.results import AnalysisOptions, FileAnalysis, Hint, KernelAnalysis
+from accelopt_lsp.analysis.results import (
+    AnalysisOptions,
+    FileAnalysis,
+    Hint,
+    KernelAnalysis,
+    SyntaxAnalysis,
+)
 
 if TYPE_CHECKING:
     from accelopt_lsp.analysis.syntax import Document
 
-__all__ = ["AnalysisOptions", "FileAnalysis", "Hint", "KernelAnalysis", "analyze"]
+__all__ = [
+    "AnalysisOptions",
+    "FileAnalysis",
+    "Hint",
+    "KernelAnalysis",
+    "SyntaxAnalysis",
+    "analyze",
+    "analyze_syntax",
+]
 
 
 def analyze(
@@ -23,3 +37,10 @@ def analyze(
     from accelopt_lsp.analysis.files import analyze as run
 
     return run(document, path=path, options=options)
+
+
+def analyze_syntax(document: Document, *, options: AnalysisOptions | None = None) -> SyntaxAnalysis:
+    """The syntax tier of a file; see :func:`accelopt_lsp.analysis.files.analyze_syntax`."""
+    from accelopt_lsp.analysis.files import analyze_syntax as run
+
+    return run(document, options=options)

@@ -8,15 +8,17 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from accelopt_lsp.analysis.arguments import discover_arguments
-from accelopt_lsp.analysis.directives import (
-    directive_diagnostics,
-    find_suppressions,
-)
+from accelopt_lsp.analysis.directives import find_suppressions
 from accelopt_lsp.analysis.hints import build_hints
 from accelopt_lsp.analysis.kernels import KernelSource, detect_dialect, find_kernels
-from accelopt_lsp.analysis.results import AnalysisOptions, FileAnalysis, KernelAnalysis
+from accelopt_lsp.analysis.results import (
+    AnalysisOptions,
+    FileAnalysis,
+    KernelAnalysis,
+    SyntaxAnalysis,
+)
 from accelopt_lsp.analysis.roofline import estimate, product_flops
-from accelopt_lsp.analysis.rules import Context, all_rules
+from accelopt_lsp.analysis.rules import Context, FileContext, Tier, rules_of
 from accelopt_lsp.analysis.runner import run_kernel
 from accelopt_lsp.analysis.syntax import Document
 from accelopt_lsp.analysis.workload import build_workload, issues_of
@@ -30,10 +32,32 @@ _log = logging.getLogger(__name__)
 _PLATFORM = re.compile(r"""platform_target\s*=\s*["'](\w+)["']""")
 
 
+def analyze_syntax(document: Document, *, options: AnalysisOptions | None = None) -> SyntaxAnalysis:
+    """What the tree alone shows: the first tier, ready while a file is typed. Never raises."""
+    options = options or AnalysisOptions()
+    kernels = find_kernels(document)
+    found = _tree_findings(document, kernels, options)
+    return SyntaxAnalysis(detect_dialect(document), kernels, _reported(document, found, options))
+
+
+def _tree_findings(
+    document: Document, kernels: tuple[KernelSource, ...], options: AnalysisOptions
+) -> list[Diagnostic]:
+    context = FileContext(document, kernels, options.nki_version)
+    found: list[Diagnostic] = []
+    for rule in rules_of(Tier.SYNTAX):
+        try:
+            found.extend(rule().check_file(context))
+        except Exception:
+            # A defect of one rule costs what it would have found and nothing else.
+            _log.exception("rule %s failed", rule.code)
+    return found
+
+
 def analyze(
     document: Document, *, path: Path | None = None, options: AnalysisOptions | None = None
 ) -> FileAnalysis:
-    """Analyze a file. Runs nothing of it and never raises.
+    """Analyze a file: both tiers. Runs nothing of it and never raises.
 
     Args:
         document: the file's text.
@@ -41,8 +65,9 @@ def analyze(
         options: what the caller decides.
     """
     options = options or AnalysisOptions()
-    kernels = tuple(_analyzed(document, kernel, path, options) for kernel in find_kernels(document))
-    found = [*document.syntax_errors()]
+    sources = find_kernels(document)
+    kernels = tuple(_analyzed(document, kernel, path, options) for kernel in sources)
+    found = _tree_findings(document, sources, options)
     for kernel in kernels:
         found.extend(kernel.diagnostics)
     return FileAnalysis(detect_dialect(document), kernels, _reported(document, found, options))
@@ -98,21 +123,16 @@ def analyze_kernel(
     overrides = options.overrides_for(kernel)
     arguments = discover_arguments(document, kernel, path=path, overrides=overrides)
     target = target_for(kernel, arguments, options)
-    diagnostics = list(directive_diagnostics(document, kernel))
     machine = run_kernel(document, kernel, arguments, target)
     if machine is None:
-        return KernelAnalysis(
-            kernel,
-            arguments,
-            target.name,
-            diagnostics=_reported(document, diagnostics, options),
-        )
+        return KernelAnalysis(kernel, arguments, target.name)
     workload = build_workload(machine)
     flops = product_flops(issues_of(machine.records), target)
     profile = estimate(kernel.qualname, workload, target, flops)
     version = options.nki_version or arguments.nki_version
     context = Context(document, kernel, machine, workload, profile, version)
-    for rule in all_rules():
+    diagnostics: list[Diagnostic] = []
+    for rule in rules_of(Tier.FULL):
         diagnostics.extend(rule().check(context))
     return KernelAnalysis(
         source=kernel,

@@ -100,3 +100,18 @@ class FileAnalysis:
     dialect: Dialect | None
     kernels: tuple[KernelAnalysis, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
+
+
+@frozen(slots=True)
+class SyntaxAnalysis:
+    """What the tree of a file shows before anything is interpreted.
+
+    Attributes:
+        dialect: None if the file imports no NKI.
+        kernels: in the order of the text.
+        diagnostics: findings of the syntax tier, in the order of the text.
+    """
+
+    dialect: Dialect | None
+    kernels: tuple[KernelSource, ...] = ()
+    diagnostics: tuple[Diagnostic, ...] = ()

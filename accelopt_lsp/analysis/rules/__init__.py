@@ -9,10 +9,20 @@ from __future__ import annotations
 from functools import cache
 
 from accelopt_lsp.analysis.rules import calls, limits, operands, performance, source
-from accelopt_lsp.analysis.rules.base import Context, Rule
+from accelopt_lsp.analysis.rules.base import Context, FileContext, Rule, Tier
 from accelopt_lsp.nki.rules import RuleEntry, rule_table
 
-__all__ = ["Context", "Rule", "all_rules", "explain", "find_rule", "known_codes"]
+__all__ = [
+    "Context",
+    "FileContext",
+    "Rule",
+    "Tier",
+    "all_rules",
+    "explain",
+    "find_rule",
+    "known_codes",
+    "rules_of",
+]
 
 
 @cache
@@ -28,6 +38,12 @@ def all_rules() -> tuple[type[Rule], ...]:
         if entry.by_analysis and entry.code not in coded:
             found.append(_rule_of(entry))
     return tuple(sorted(set(found), key=lambda rule: rule.code))
+
+
+@cache
+def rules_of(tier: Tier) -> tuple[type[Rule], ...]:
+    """The rules of one tier, in the order of their codes."""
+    return tuple(rule for rule in all_rules() if rule.tier is tier)
 
 
 def _rule_of(entry: RuleEntry) -> type[Rule]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from enum import StrEnum
 from typing import ClassVar
 
 from attrs import frozen
@@ -19,9 +20,28 @@ from accelopt_lsp.nki.profile import Profile
 from accelopt_lsp.nki.workload import Workload
 
 
+class Tier(StrEnum):
+    """When a rule can be decided: of the tree alone, or once kernels were interpreted."""
+
+    SYNTAX = "syntax"
+    FULL = "full"
+
+
+@frozen(slots=True, eq=False)
+class FileContext:
+    """What a rule of the syntax tier may look at: the text, its tree, and what is in it.
+
+    ``nki_version`` is the NKI version of the settings; None where they name none.
+    """
+
+    document: Document
+    kernels: tuple[KernelSource, ...]
+    nki_version: str | None = None
+
+
 @frozen(slots=True, eq=False)
 class Context:
-    """What a rule may look at.
+    """What a rule of the full tier may look at.
 
     ``nki_version`` is the NKI version in force; None where nobody says.
     """
@@ -47,12 +67,19 @@ class Rule:
     """One rule: a code, a name, a default severity and a page.
 
     The docstring of each subclass is its page, under the headings What it does, Why, Example,
-    Use instead.
+    Use instead. A rule of the syntax tier implements :meth:`check_file` and is asked once a
+    file, whatever becomes of its kernels; one of the full tier implements :meth:`check` and is
+    asked for every kernel that was interpreted.
     """
 
     code: ClassVar[str]
     name: ClassVar[str]
     severity: ClassVar[Severity] = Severity.ERROR
+    tier: ClassVar[Tier] = Tier.FULL
+
+    def check_file(self, context: FileContext) -> Iterator[Diagnostic]:
+        """What the tree alone shows."""
+        return iter(())
 
     def check(self, context: Context) -> Iterator[Diagnostic]:
         """What the rule finds in one kernel."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from accelopt_lsp.analysis.rules.base import Context, Rule
+from accelopt_lsp.analysis.directives import directive_diagnostics
+from accelopt_lsp.analysis.rules.base import FileContext, Rule, Tier
 from accelopt_lsp.nki.diagnostics import Diagnostic, Severity
 
 
@@ -30,10 +31,10 @@ class SyntaxProblem(Rule):
 
     code = "S001"
     name = "syntax-error"
+    tier = Tier.SYNTAX
 
-    def check(self, context: Context) -> Iterator[Diagnostic]:
-        """Found for whole files, not for kernels."""
-        return iter(())
+    def check_file(self, context: FileContext) -> Iterator[Diagnostic]:
+        yield from context.document.syntax_errors()
 
 
 class DirectiveProblem(Rule):
@@ -57,7 +58,8 @@ class DirectiveProblem(Rule):
     code = "D001"
     name = "bad-directive"
     severity = Severity.WARNING
+    tier = Tier.SYNTAX
 
-    def check(self, context: Context) -> Iterator[Diagnostic]:
-        """Found for every kernel, also one that cannot be analyzed."""
-        return iter(())
+    def check_file(self, context: FileContext) -> Iterator[Diagnostic]:
+        for kernel in context.kernels:
+            yield from directive_diagnostics(context.document, kernel)
