@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from attrs import frozen
 
-from accelopt_lsp.nki.arguments import ArgumentSpec, KernelArguments, TensorSpec, TupleSpec
+from accelopt_lsp.nki.arguments import KernelArguments, TensorSpec, spec_leaves
 from accelopt_lsp.nki.dtypes import BFLOAT16, FLOAT32, DType, find_dtype
 from accelopt_lsp.nki.peak import matmul_peak
 from accelopt_lsp.nki.profile import Profile
@@ -46,15 +46,8 @@ class StaticFloor:
 def tensor_specs(arguments: KernelArguments) -> Iterator[TensorSpec]:
     """All generated tensors among the arguments, nested ones included."""
 
-    def walk(spec: ArgumentSpec) -> Iterator[TensorSpec]:
-        if isinstance(spec, TensorSpec):
-            yield spec
-        elif isinstance(spec, TupleSpec):
-            for item in spec.items:
-                yield from walk(item)
-
     for spec in arguments.values.values():
-        yield from walk(spec)
+        yield from (leaf for leaf in spec_leaves(spec) if isinstance(leaf, TensorSpec))
 
 
 def input_bytes(arguments: KernelArguments) -> int:

@@ -16,7 +16,9 @@ from accelopt_lsp.analysis.calls import call_function
 from accelopt_lsp.analysis.expressions import make_function
 from accelopt_lsp.analysis.kernels import KernelSource
 from accelopt_lsp.analysis.machine import Budget, KernelRaises, Machine, OutOfSteps, free_name
-from accelopt_lsp.analysis.names import Aliases, find_aliases
+from accelopt_lsp.analysis.names import Aliases, canonical_path, find_aliases
+from accelopt_lsp.analysis.references import attribute_of, resolve
+from accelopt_lsp.analysis.scope import UNBOUND
 from accelopt_lsp.analysis.syntax import Document
 from accelopt_lsp.analysis.tree import function_node, module_of
 from accelopt_lsp.analysis.values import (
@@ -24,16 +26,18 @@ from accelopt_lsp.analysis.values import (
     Function,
     Iteration,
     ListValue,
-    Ref,
     Unknown,
     Value,
     View,
 )
 from accelopt_lsp.nki.arguments import (
     ArgumentSpec,
+    DictSpec,
     KernelArguments,
+    ListSpec,
     LiteralSpec,
     NameSpec,
+    ObjectSpec,
     TensorSpec,
     TupleSpec,
 )
@@ -148,15 +152,31 @@ def argument_value(machine: Machine, name: str, spec: ArgumentSpec) -> Value:
         return spec.value
     if isinstance(spec, TupleSpec):
         return tuple(argument_value(machine, name, s) for s in spec.items)
+    if isinstance(spec, ListSpec):
+        return ListValue([argument_value(machine, name, s) for s in spec.items])
+    if isinstance(spec, DictSpec):
+        return machine.new_dict({k.value: argument_value(machine, name, s) for k, s in spec.items})
     if isinstance(spec, NameSpec):
-        head, _, rest = spec.name.partition(".")
-        base = free_name(machine, head)
-        if isinstance(base, Ref):
-            from accelopt_lsp.analysis.references import resolve
-
-            return resolve(machine, f"{base.path}.{rest}" if rest else base.path)
-        return Ref(spec.name)
+        return _named(machine, spec.name)
+    if isinstance(spec, ObjectSpec):
+        args = [argument_value(machine, f"{name}[{i}]", s) for i, s in enumerate(spec.args)]
+        fields = {k: argument_value(machine, f"{name}.{k}", s) for k, s in spec.fields}
+        place = ast.Pass(lineno=machine.line, col_offset=0)
+        return calls.call_value(machine, place, _named(machine, spec.name), args, fields, {})
     return Unknown(f"the shape of {name} is in a file that analysis does not read")
+
+
+def _named(machine: Machine, name: str) -> Value:
+    """A dotted name of a SPEC: something of the file, or of a module."""
+    head, *rest = name.split(".")
+    value = machine.module.find(head)
+    if value is UNBOUND:
+        value = free_name(machine, head)
+        if isinstance(value, Unknown):
+            return resolve(machine, canonical_path(name))
+    for part in rest:
+        value = attribute_of(machine, value, part)
+    return value
 
 
 def _run_programs(

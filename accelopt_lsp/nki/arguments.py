@@ -1,14 +1,16 @@
 """What a kernel is called with: one syntax for command line, directives and editors.
 
 SPEC is ``DTYPE[d0,d1,...]`` with an optional ``~DISTRIBUTION``, ``@FILE.npy``, a Python
-literal, ``(SPEC, ...)``, or a dotted name (enum member or data type).
+literal, ``(SPEC, ...)``, ``[SPEC, ...]``, ``{KEY: SPEC, ...}``, a dotted name (enum member or data
+type), or an object of the kernel's project: ``Config(tile=128, x=bf16[128,512])``.
 """
 
 from __future__ import annotations
 
 import ast
+import keyword
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from math import inf, isfinite
 
 from attrs import field, frozen
@@ -94,14 +96,74 @@ class TupleSpec:
         return f"({inner},)" if len(self.items) == 1 else f"({inner})"
 
 
-ArgumentSpec = TensorSpec | FileSpec | LiteralSpec | NameSpec | TupleSpec
+@frozen(slots=True)
+class ListSpec:
+    items: tuple[ArgumentSpec, ...]
+
+    def __str__(self) -> str:
+        return f"[{', '.join(map(str, self.items))}]"
+
+
+@frozen(slots=True)
+class DictSpec:
+    """A dictionary: keys are literals."""
+
+    items: tuple[tuple[LiteralSpec, ArgumentSpec], ...]
+
+    def __str__(self) -> str:
+        return "{" + ", ".join(f"{key}: {value}" for key, value in self.items) + "}"
+
+
+@frozen(slots=True)
+class ObjectSpec:
+    """What calling a class or function of the kernel's project gives.
+
+    Attributes:
+        name: its name in the kernel's file, or its dotted path.
+        args: positional arguments.
+        fields: keyword arguments, in order.
+    """
+
+    name: str
+    args: tuple[ArgumentSpec, ...] = ()
+    fields: tuple[tuple[str, ArgumentSpec], ...] = ()
+
+    def __str__(self) -> str:
+        parts = [*map(str, self.args), *(f"{name}={value}" for name, value in self.fields)]
+        return f"{self.name}({', '.join(parts)})"
+
+
+ArgumentSpec = (
+    TensorSpec | FileSpec | LiteralSpec | NameSpec | TupleSpec | ListSpec | DictSpec | ObjectSpec
+)
+
+
+def spec_leaves(spec: ArgumentSpec) -> Iterator[ArgumentSpec]:
+    """Tensors, files, literals and names in a SPEC, in the order in which they are written."""
+    if isinstance(spec, TupleSpec | ListSpec):
+        parts: tuple[ArgumentSpec, ...] = spec.items
+    elif isinstance(spec, DictSpec):
+        parts = tuple(value for _, value in spec.items)
+    elif isinstance(spec, ObjectSpec):
+        parts = (*spec.args, *(value for _, value in spec.fields))
+    else:
+        yield spec
+        return
+    for part in parts:
+        yield from spec_leaves(part)
+
 
 _TENSOR = re.compile(r"^([A-Za-z_][\w.]*)\s*\[([^\]]*)\]\s*(?:~\s*(.+))?$")
 _NORMAL = re.compile(r"^N\(\s*([^,\s]+)\s*,\s*([^)\s]+)\s*\)$")
 _NAME = re.compile(r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$")
+_CALL = re.compile(r"^([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)\s*\(")
+_FIELD = re.compile(r"^([A-Za-z_]\w*)\s*=(?!=)")
+MAX_NESTING = 50
+_CLOSING = {"(": ")", "[": "]", "{": "}"}
 EXPECTED = (
     "expected DTYPE[d0,d1,...] such as bf16[128,512], optionally with ~normal, ~uniform, ~ones, "
-    "~zeros or ~N(mean,std); @FILE.npy; a Python literal; or (SPEC, ...)"
+    "~zeros or ~N(mean,std); @FILE.npy; a Python literal; (SPEC, ...), [SPEC, ...] or "
+    "{KEY: SPEC, ...}; or an object such as Config(tile=128, x=bf16[128,512])"
 )
 
 
@@ -117,12 +179,13 @@ def parse_spec(text: str) -> ArgumentSpec:
     if text.startswith("@"):
         return FileSpec(text[1:].strip())
     tensor = _TENSOR.match(text)
-    if tensor and not text.startswith("("):
+    if tensor:
         return _tensor(*tensor.groups())
-    if text.startswith("("):
-        return _tuple(text)
     if text in ("inf", "-inf", "nan"):
         return LiteralSpec(float(text))
+    call = _CALL.match(text)
+    if call or text[0] in _CLOSING:
+        return _object(call[1], text[call.end() - 1 :]) if call else _structure(text)
     try:
         value = ast.literal_eval(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
@@ -132,6 +195,86 @@ def parse_spec(text: str) -> ArgumentSpec:
     if isinstance(value, int | float | str | bool | None):
         return LiteralSpec(value)
     raise SpecError(f"cannot use {text!r} as an argument; {EXPECTED}")
+
+
+def _structure(text: str) -> ArgumentSpec:
+    """A tuple, a list or a dictionary."""
+    parts = split_top_level(_inside(text))
+    if text[0] == "{":
+        return DictSpec(tuple(map(_item, parts)))
+    items = tuple(map(parse_spec, parts))
+    return ListSpec(items) if text[0] == "[" else TupleSpec(items)
+
+
+def _inside(text: str) -> str:
+    """What stands between a bracket and the one that closes it, which must end the text."""
+    end = _end_of_group(text)
+    if end is None:
+        raise SpecError(
+            f"unbalanced {'parentheses' if text[0] == '(' else 'brackets'} in {_short(text)}"
+        )
+    if text[end + 1 :].strip():
+        raise SpecError(f"cannot read {text[end + 1 :]!r} behind {_short(text[: end + 1])}")
+    return text[1:end]
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= 60 else f"{text[:60]}...")
+
+
+def _end_of_group(text: str) -> int | None:
+    """Where the bracket closes with which a text begins."""
+    open_: list[str] = []
+    quote, escaped = "", False
+    for position, char in enumerate(text):
+        if quote:
+            closes = char == quote and not escaped
+            escaped = char == "\\" and not escaped
+            quote = "" if closes else quote
+        elif char in "'\"":
+            quote = char
+        elif char in _CLOSING:
+            open_.append(_CLOSING[char])
+            if len(open_) > MAX_NESTING:
+                raise SpecError(f"more than {MAX_NESTING} brackets are open: nested too deeply")
+        elif char in ")]}":
+            if open_.pop() != char:
+                return None
+            if not open_:
+                return position
+    return None
+
+
+def _item(text: str) -> tuple[LiteralSpec, ArgumentSpec]:
+    """``KEY: SPEC``."""
+    key, *value = split_top_level(text, ":")
+    if not value:
+        raise SpecError(f"expected KEY: SPEC in a dictionary, got {_short(text)}")
+    found = parse_spec(key)
+    if not isinstance(found, LiteralSpec):
+        raise SpecError(f"keys of a dictionary are literals such as 'tile', got {_short(key)}")
+    return found, parse_spec(":".join(value))
+
+
+def _object(name: str, group: str) -> ObjectSpec:
+    """``NAME(SPEC, ..., FIELD=SPEC, ...)``."""
+    if any(keyword.iskeyword(part) for part in name.split(".")):
+        raise SpecError(f"cannot read {name!r} as a class; {EXPECTED}")
+    args: list[ArgumentSpec] = []
+    fields: dict[str, ArgumentSpec] = {}
+    for part in split_top_level(_inside(group)):
+        named = _FIELD.match(part)
+        if named is None:
+            if fields:
+                raise SpecError(
+                    f"{name}: {_short(part)} stands behind a named argument; give it a name too"
+                )
+            args.append(parse_spec(part))
+        elif named[1] in fields:
+            raise SpecError(f"{name} is given {named[1]} twice; leave one out")
+        else:
+            fields[named[1]] = parse_spec(part[named.end() :])
+    return ObjectSpec(name, tuple(args), tuple(fields.items()))
 
 
 def _tensor(dtype: str, sizes: str, distribution: str | None) -> TensorSpec:
@@ -168,15 +311,6 @@ def parse_distribution(text: str | None) -> Distribution:
         if isfinite(mean) and isfinite(deviation) and deviation >= 0:
             return Distribution("normal", mean, deviation)
     raise SpecError(f"unknown distribution {text!r}; {EXPECTED}")
-
-
-def _tuple(text: str) -> TupleSpec:
-    if not text.endswith(")"):
-        raise SpecError(f"unbalanced parentheses in {text!r}")
-    try:
-        return TupleSpec(tuple(parse_spec(part) for part in split_top_level(text[1:-1])))
-    except RecursionError:
-        raise SpecError("tuples are nested too deeply") from None
 
 
 def split_top_level(text: str, separator: str = ",") -> list[str]:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import Any
 
-from accelopt_lsp.nki.arguments import LiteralSpec, NameSpec, TensorSpec, TupleSpec
+from accelopt_lsp.nki.arguments import ListSpec, LiteralSpec, NameSpec, TensorSpec, TupleSpec
 from accelopt_lsp.nki.operands import Buffer
 from accelopt_lsp.rewrites.affine import Affine
 from accelopt_lsp.rewrites.base import RewriteContext
@@ -67,6 +67,6 @@ def _parameter_value(name: str, spec: Any) -> Value:
         return Literal(spec.value)
     if isinstance(spec, NameSpec):
         return ApiRef(spec.name)
-    if isinstance(spec, TupleSpec):
+    if isinstance(spec, TupleSpec | ListSpec):
         return Items(tuple(_parameter_value(f"{name}[{i}]", s) for i, s in enumerate(spec.items)))
     return None

@@ -8,13 +8,14 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from accelopt_lsp.nki.arguments import KernelArguments, LiteralSpec, TensorSpec
+from accelopt_lsp.nki.arguments import KernelArguments
 from accelopt_lsp.nki.dialects import Dialect
 from accelopt_lsp.nki.issued import count_issued
 from accelopt_lsp.nki.profile import Issued
 from accelopt_lsp.nki.targets import get_target
 from accelopt_lsp.profiler.simulator import hook
-from accelopt_lsp.profiler.simulator.kernels import Kernel, TensorInput, execute, unwrap
+from accelopt_lsp.profiler.simulator.given import from_spec
+from accelopt_lsp.profiler.simulator.kernels import Kernel, execute, unwrap
 from accelopt_lsp.profiler.simulator.library import OPERATOR_NAMES
 from accelopt_lsp.profiler.simulator.session import Session
 from accelopt_lsp.profiler.simulator.source import Sources
@@ -39,7 +40,7 @@ def traced_counts(
         session = Session(
             get_target(target), dialect, Sources(str(path)), full=False, names=OPERATOR_NAMES
         )
-        values = {k: _value(v) for k, v in arguments.values.items()}
+        values = {k: from_spec(v, module, path.parent) for k, v in arguments.values.items()}
         execute(kernel, [], values, session, arguments.grid)
         counts = Counter(code for code, _ in session.trace.records)
         templates = session.trace.templates
@@ -49,11 +50,3 @@ def traced_counts(
     finally:
         sys.modules.pop(name, None)
         hook.uninstall()
-
-
-def _value(spec: Any) -> Any:
-    if isinstance(spec, TensorSpec):
-        return TensorInput(spec.shape, spec.dtype)
-    if isinstance(spec, LiteralSpec):
-        return spec.value
-    raise AssertionError(f"a kernel of the test suite takes {spec}")

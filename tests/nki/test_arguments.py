@@ -9,11 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accelopt_lsp.nki.arguments import (
+    DictSpec,
     Distribution,
     FileSpec,
     KernelArguments,
+    ListSpec,
     LiteralSpec,
     NameSpec,
+    ObjectSpec,
     SpecError,
     TensorSpec,
     TupleSpec,
@@ -53,6 +56,26 @@ READ = [
         "((1, 2), 'a,b)')",
         TupleSpec((TupleSpec((LiteralSpec(1), LiteralSpec(2))), LiteralSpec("a,b)"))),
     ),
+    ("[f32[2], 3]", ListSpec((TensorSpec((2,), F32), LiteralSpec(3)))),
+    ("[]", ListSpec(())),
+    ("{'a': f32[2], 3: None}", DictSpec(
+        ((LiteralSpec("a"), TensorSpec((2,), F32)), (LiteralSpec(3), LiteralSpec(None)))
+    )),
+    ("{'a:b': 'c:d'}", DictSpec(((LiteralSpec("a:b"), LiteralSpec("c:d")),))),
+    ("{}", DictSpec(())),
+    ("Config()", ObjectSpec("Config")),
+    ("lib.types.Config (1, kind = Mode.FAST, x=bf16[128,512]~ones)", ObjectSpec(
+        "lib.types.Config",
+        (LiteralSpec(1),),
+        (
+            ("kind", NameSpec("Mode.FAST")),
+            ("x", TensorSpec((128, 512), BF16, Distribution("ones"))),
+        ),
+    )),
+    ("Outer(inner=Inner('a=b)'), sizes=[1, 2])", ObjectSpec("Outer", (), (
+        ("inner", ObjectSpec("Inner", (LiteralSpec("a=b)"),))),
+        ("sizes", ListSpec((LiteralSpec(1), LiteralSpec(2)))),
+    ))),
     (r"('it\'s, ok', 1)", TupleSpec((LiteralSpec("it's, ok"), LiteralSpec(1)))),
 ]
 
@@ -75,13 +98,23 @@ REJECTED = [
     ("f32[2]~N(1e400,1)", "unknown distribution"),
     ("f32[2]~N(0,-1)", "unknown distribution"),
     ("(1, 2", "unbalanced parentheses"),
-    ("[1, 2]", "cannot use"),
-    ("{'a': 1}", "cannot use"),
+    ("[1, 2", "unbalanced brackets"),
+    ("(1, 2]", "unbalanced parentheses"),
+    ("(1, 2) 3", "cannot read ' 3' behind"),
+    ("{'a': 1", "unbalanced brackets"),
+    ("{'a'}", "expected KEY: SPEC"),
+    ("{nl.add: 1}", "keys of a dictionary are literals"),
+    ("{f32[2]: 1}", "keys of a dictionary are literals"),
+    ("Config(a=1, 2)", "stands behind a named argument"),
+    ("Config(a=1, a=2)", "given a twice"),
+    ("Config(a=)", "empty argument"),
+    ("Config(", "unbalanced parentheses"),
+    ("Config(a=x)", "cannot read 'x'"),
+    ("for(1)", "cannot read 'for' as a class"),
     ("1j", "cannot use"),
     ("b'x'", "cannot use"),
     ("x", "cannot read 'x'"),
-    ("os.system('x')", "cannot read"),
-    ("__import__('os')", "cannot read"),
+    ("f()()", "cannot read '()' behind"),
     ("1 +", "cannot read"),
     ("(" * 20000 + ")" * 20000, "too deeply"),
 ]
@@ -122,9 +155,21 @@ identifiers = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,8}", fullmatch=True).filte
 names = st.builds(NameSpec, st.lists(identifiers, min_size=2, max_size=3).map(".".join))
 files = st.builds(FileSpec, st.from_regex(r"[A-Za-z0-9_./-]{1,20}", fullmatch=True))
 leaves = tensors | literals | names | files
-specs = st.recursive(
-    leaves, lambda inner: st.builds(TupleSpec, st.lists(inner, max_size=4).map(tuple)), max_leaves=8
-)
+paths = st.lists(identifiers, min_size=1, max_size=3).map(".".join)
+
+
+def structures(inner):
+    several = st.lists(inner, max_size=4).map(tuple)
+    fields = st.lists(st.tuples(identifiers, inner), max_size=3, unique_by=lambda f: f[0])
+    return (
+        st.builds(TupleSpec, several)
+        | st.builds(ListSpec, several)
+        | st.builds(DictSpec, st.lists(st.tuples(literals, inner), max_size=3).map(tuple))
+        | st.builds(ObjectSpec, paths, several, fields.map(tuple))
+    )
+
+
+specs = st.recursive(leaves, structures, max_leaves=8)
 
 
 @given(specs)

@@ -13,7 +13,7 @@ from typing import Any
 
 from attrs import evolve
 
-from accelopt_lsp.nki.arguments import FileSpec, TupleSpec
+from accelopt_lsp.nki.arguments import FileSpec, spec_leaves
 from accelopt_lsp.nki.profile import Profile
 from accelopt_lsp.profiler.base import Failure, FailureKind, Job, Progress
 from accelopt_lsp.profiler.simulator.errors import KernelNotFound
@@ -113,7 +113,7 @@ class JobRun:
             str((folder / part.path).resolve())
             for name, spec in values.items()
             if origins.get(name, "given") == "given"
-            for part in (spec.items if isinstance(spec, TupleSpec) else (spec,))
+            for part in spec_leaves(spec)
             if isinstance(part, FileSpec)
         ]
 

@@ -7,7 +7,7 @@ import inspect
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,9 +15,12 @@ from attrs import define, frozen
 
 from accelopt_lsp.nki.arguments import (
     ArgumentSpec,
+    DictSpec,
     Distribution,
     FileSpec,
+    ListSpec,
     LiteralSpec,
+    ObjectSpec,
     SpecError,
     TensorSpec,
     TupleSpec,
@@ -42,6 +45,20 @@ class TensorValue:
     element: DType
 
 
+@frozen(slots=True, eq=False)
+class ObjectValue:
+    """An object of the kernel's project, which only the kernel's process can make.
+
+    Attributes:
+        name: class or function that makes it.
+        args, fields: positional and named arguments.
+    """
+
+    name: str
+    args: tuple[Any, ...]
+    fields: dict[str, Any]
+
+
 def generate(spec: ArgumentSpec, generator: np.random.Generator, folder: Path) -> Any:
     """The value that a SPEC describes.
 
@@ -57,6 +74,14 @@ def generate(spec: ArgumentSpec, generator: np.random.Generator, folder: Path) -
         return spec.value
     if isinstance(spec, TupleSpec):
         return tuple(generate(item, generator, folder) for item in spec.items)
+    if isinstance(spec, ListSpec):
+        return [generate(item, generator, folder) for item in spec.items]
+    if isinstance(spec, DictSpec):
+        return {key.value: generate(item, generator, folder) for key, item in spec.items}
+    if isinstance(spec, ObjectSpec):
+        args = tuple(generate(item, generator, folder) for item in spec.args)
+        fields = {name: generate(item, generator, folder) for name, item in spec.fields}
+        return ObjectValue(spec.name, args, fields)
     return spec
 
 
@@ -310,7 +335,10 @@ def _as_value(value: Any) -> Any:
 
 
 def _upcast(value: Any) -> Any:
-    """Inputs of ``forward``: values as the kernel sees them, 16- and 8-bit floats in float32."""
+    """Inputs of ``forward``: values as the kernel sees them, 16- and 8-bit floats in float32.
+
+    In the place of an object of the kernel's project comes one with the same named attributes.
+    """
     if isinstance(value, np.ndarray) and value.ndim:
         value = tensor_value(value)
     if isinstance(value, TensorValue):
@@ -319,6 +347,10 @@ def _upcast(value: Any) -> Any:
         return value.carrier
     if isinstance(value, tuple | list):
         return type(value)(_upcast(v) for v in value)
+    if isinstance(value, dict):
+        return {key: _upcast(v) for key, v in value.items()}
+    if isinstance(value, ObjectValue):
+        return SimpleNamespace(**{name: _upcast(v) for name, v in value.fields.items()})
     return value
 
 

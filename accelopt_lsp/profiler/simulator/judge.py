@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from accelopt_lsp.nki.dtypes import get_dtype
 from accelopt_lsp.profiler.simulator import verify
 from accelopt_lsp.profiler.simulator.elements import Array, from_carrier
 from accelopt_lsp.profiler.simulator.inputs import (
+    ObjectValue,
     Prepared,
     Reference,
     TensorValue,
@@ -111,10 +113,7 @@ class Judge:
             file = self.folder / f"{name}.npy"
             np.save(file, value.carrier)
             return {**_shape_only(value), "file": file.name}
-        if isinstance(value, tuple):
-            parts = [self._encode(f"{name}-{i}", v, most) for i, v in enumerate(value)]
-            return {"items": parts}
-        return encode_plain(value)
+        return _encode_structure(name, value, lambda n, v: self._encode(n, v, most))
 
     # Expected outputs.
 
@@ -203,8 +202,24 @@ class Judge:
 def _shape_only(value: Any) -> Any:
     if isinstance(value, TensorValue):
         return {"shape": list(value.carrier.shape), "dtype": value.element.name}
-    if isinstance(value, tuple):
-        return {"items": [_shape_only(v) for v in value]}
+    return _encode_structure("", value, lambda _, v: _shape_only(v))
+
+
+def _encode_structure(name: str, value: Any, encode: Callable[[str, Any], Any]) -> Any:
+    """What holds other values for the kernel child; each of those is encoded by ``encode``."""
+    if isinstance(value, tuple | list):
+        parts = [encode(f"{name}-{i}", v) for i, v in enumerate(value)]
+        return {"items" if isinstance(value, tuple) else "list": parts}
+    if isinstance(value, dict):
+        entries = enumerate(value.items())
+        return {"entries": [[key, encode(f"{name}-{i}", v)] for i, (key, v) in entries]}
+    if isinstance(value, ObjectValue):
+        fields = enumerate(value.fields.items(), len(value.args))
+        return {
+            "call": value.name,
+            "args": [encode(f"{name}-{i}", v) for i, v in enumerate(value.args)],
+            "fields": [[field, encode(f"{name}-{i}", v)] for i, (field, v) in fields],
+        }
     return encode_plain(value)
 
 

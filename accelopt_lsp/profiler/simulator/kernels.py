@@ -249,10 +249,8 @@ def execute(
     if session.abridged and not session.valued and not session.following:
         session.abridging = Abridging(session)
     names = _parameter_names(kernel.function, len(args))
-    places: list[Any] = [
-        _place(session, value, name) for name, value in zip(names, args, strict=True)
-    ]
-    named = {name: _place(session, value, name) for name, value in kwargs.items()}
+    places: list[Any] = []
+    named: dict[str, Any] = {}
     sizes, spread = _grid(kernel.grid or grid, kernel.dialect)
     session.grid = sizes
     before = sessions.enter(session)
@@ -265,6 +263,8 @@ def execute(
         programs = [programs[number] for number in order]
     session.cores = Cores(session, programs, lambda: kernel.function(*places, **named))
     try:
+        places += [_place(session, value, name) for name, value in zip(names, args, strict=True)]
+        named |= {name: _place(session, value, name) for name, value in kwargs.items()}
         with np.errstate(all="ignore"), uncollected(not session.full):
             session.cores.run()
     finally:
@@ -278,7 +278,7 @@ def execute(
     check_ending(kernel.function, session, parameters, result)
     # Scripts of NKI 0.1 are given tiles on chip as well, as its own simulator does.
     anywhere = kernel.dialect is Dialect.LEGACY and not tracing
-    tensors, structure = _outputs(result, [*places, *named.values()], anywhere)
+    tensors, structure = _outputs(result, session.inputs, anywhere)
     outcome = Outcome(tensors, structure, session, returned=result)
     _mark_external(session, tensors)
     if session.full:
@@ -368,9 +368,8 @@ def outputs_of(outcome: Outcome) -> list[Array]:
     return [_contents(t) for t in outcome.tensors]
 
 
-def _outputs(result: Any, places: list[Any], anywhere: bool) -> tuple[list[Tensor], str]:
+def _outputs(result: Any, inputs: list[Tensor], anywhere: bool) -> tuple[list[Tensor], str]:
     if result is None:
-        inputs = [p for p in leaves(places) if isinstance(p, Tensor)]
         return [p for p in inputs if p.settle().writes], "none"
     found: list[Tensor] = []
     for part in leaves(result):

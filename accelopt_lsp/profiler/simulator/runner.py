@@ -15,22 +15,20 @@ from typing import Any
 import attrs
 import numpy as np
 
-from accelopt_lsp.nki.arguments import NameSpec, SpecError, TensorSpec, TupleSpec, parse_spec
+from accelopt_lsp.nki.arguments import SpecError, parse_spec
 from accelopt_lsp.nki.dialects import Dialect
-from accelopt_lsp.nki.dtypes import find_dtype, get_dtype
 from accelopt_lsp.nki.lowering import has_lowering
 from accelopt_lsp.nki.targets import get_target
 from accelopt_lsp.profiler.simulator import hook, timeline
 from accelopt_lsp.profiler.simulator.abridging_values import FullTraceNeeded
-from accelopt_lsp.profiler.simulator.elements import ELEMENTS, as_dtype, to_carrier
 from accelopt_lsp.profiler.simulator.errors import (
     ArgumentFault,
     KernelNotFound,
     SimulationError,
     ValuesNeeded,
 )
-from accelopt_lsp.profiler.simulator.following import MAX_ELEMENTS
 from accelopt_lsp.profiler.simulator.garbage import uncollected
+from accelopt_lsp.profiler.simulator.given import decoded, from_spec
 from accelopt_lsp.profiler.simulator.kernels import (
     DEFAULTS,
     Kernel,
@@ -47,6 +45,7 @@ from accelopt_lsp.profiler.simulator.replay import Recording, replay
 from accelopt_lsp.profiler.simulator.session import Session
 from accelopt_lsp.profiler.simulator.signature import kernel_parameters
 from accelopt_lsp.profiler.simulator.source import PACKAGE, Sources
+from accelopt_lsp.profiler.simulator.structures import Construction
 from accelopt_lsp.profiler.simulator.timeline.policy import POLICIES
 from accelopt_lsp.profiler.simulator.timeline.schedule import retarget, simulate_with
 from accelopt_lsp.profiler.simulator.variants import (
@@ -196,7 +195,8 @@ class KernelRunner:
         if run is None:
             arguments = self._traced_arguments(module)
         else:
-            arguments = {n: self._decode(v, module) for n, v in run.arguments.items()}
+            scratch = Path(self.task.access.scratch)
+            arguments = {n: decoded(v, module, scratch) for n, v in run.arguments.items()}
         return _call_form(kernel, arguments)
 
     def _replay(
@@ -238,34 +238,10 @@ class KernelRunner:
                 "directive comment or a reference file"
             )
         return {
-            p.name: self._from_spec(specs[p.name], module) for p in parameters if p.name in specs
+            p.name: from_spec(specs[p.name], module, Path(task.path).parent)
+            for p in parameters
+            if p.name in specs
         }
-
-    def _from_spec(self, spec: Any, module: ModuleType) -> Any:
-        if isinstance(spec, TensorSpec):
-            return TensorInput(spec.shape, spec.dtype)
-        if isinstance(spec, TupleSpec):
-            return tuple(self._from_spec(s, module) for s in spec.items)
-        if isinstance(spec, NameSpec):
-            return _resolve_name(spec.name, module)
-        if hasattr(spec, "path"):
-            return _from_file(Path(self.task.path).parent / spec.path)
-        return spec.value
-
-    def _decode(self, value: Any, module: ModuleType) -> Any:
-        if "literal" in value:
-            return value["literal"]
-        if "name" in value:
-            return _resolve_name(value["name"], module)
-        if "items" in value:
-            return tuple(self._decode(v, module) for v in value["items"])
-        shape = tuple(value["shape"])
-        element = get_dtype(value["dtype"])
-        if "file" not in value:
-            return TensorInput(shape, element)
-        file = Path(self.task.access.scratch) / value["file"]
-        # Copy on write: a kernel may write to its inputs without changing the file.
-        return TensorInput(shape, element, np.load(file, mmap_mode="c"))
 
     def _send_outputs(self, outcome: Outcome, run: Run) -> None:
         files = []
@@ -334,24 +310,6 @@ class KernelRunner:
             self.channel.send("variant", number=number, profile=answer)
 
 
-def _from_file(path: Path) -> TensorInput:
-    """A tensor in a file: its values too, if control flow may depend on something so small.
-
-    Raises:
-        ArgumentFault: the file cannot be read, or NKI has no such data type.
-    """
-    try:
-        values = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError) as error:
-        raise ArgumentFault(f"cannot read {path}: {error}") from None
-    element = as_dtype(values.dtype)
-    if element is None:
-        raise ArgumentFault(f"{path} holds {values.dtype}, which NKI lacks")
-    if values.size > MAX_ELEMENTS:
-        return TensorInput(values.shape, element)
-    return TensorInput(values.shape, element, to_carrier(values, element))
-
-
 def _recorded(outcome: Outcome) -> Recording | None:
     operations = outcome.session.recording
     if operations is None:
@@ -365,6 +323,10 @@ def _without_tensors(arguments: Any) -> Any:
         return arguments.shape, arguments.element.name
     if isinstance(arguments, tuple | list):
         return tuple(_without_tensors(v) for v in arguments)
+    if isinstance(arguments, dict):
+        return tuple((k, _without_tensors(v)) for k, v in arguments.items())
+    if isinstance(arguments, Construction):
+        return arguments.name, *map(_without_tensors, (arguments.args, arguments.fields))
     return arguments
 
 
@@ -492,22 +454,3 @@ def _call_form(kernel: Kernel, arguments: dict[str, Any]) -> tuple[list[Any], di
             break
         args.append(rest.pop(name))
     return args, rest
-
-
-def _resolve_name(name: str, module: ModuleType) -> Any:
-    """A dotted name: a data type, or something of the kernel's module."""
-    found = find_dtype(name)
-    if found is not None:
-        return ELEMENTS[found]
-    parts = name.split(".")
-    value: Any = vars(module).get(parts[0])
-    if value is None:
-        try:
-            value = importlib.import_module(parts[0])
-        except ImportError:
-            raise ArgumentFault(f"{name} is no name of the kernel's file") from None
-    for part in parts[1:]:
-        if not hasattr(value, part):
-            raise ArgumentFault(f"{name} is no name of the kernel's file")
-        value = getattr(value, part)
-    return value

@@ -8,7 +8,26 @@ from collections.abc import Callable, Iterator
 from enum import Enum
 from typing import Any
 
+from attrs import frozen
+
 from accelopt_lsp.profiler.simulator.objects import NKIObject
+
+
+@frozen(slots=True)
+class Construction:
+    """An object that is made when its tensors have their place: a call yet to be done.
+
+    Attributes:
+        name: as the user calls it.
+        make: class or function.
+        args, fields: positional and named arguments, which may hold tensors.
+    """
+
+    name: str
+    make: Callable[..., Any]
+    args: tuple[Any, ...]
+    fields: dict[str, Any]
+
 
 Leaf = Callable[[Any, str], Any]
 
@@ -16,12 +35,17 @@ Leaf = Callable[[Any, str], Any]
 def transform(value: Any, leaf: Leaf, name: str = "") -> Any:
     """The same structure with every leaf replaced.
 
-    Objects are copied if one of their attributes changes; whoever made them keeps his own.
+    A :class:`Construction` is done, with its arguments' leaves replaced. Objects are copied if
+    one of their attributes changes; whoever made them keeps his own.
 
     Args:
         leaf: gives the new leaf, from the old one and its name.
         name: of the whole; parts are called ``name[0]``, ``name['key']``, ``name.attribute``.
     """
+    if type(value) is Construction:
+        given = [transform(v, leaf, f"{name}[{i}]") for i, v in enumerate(value.args)]
+        named = {k: transform(v, leaf, f"{name}.{k}") for k, v in value.fields.items()}
+        return value.make(*given, **named)
     if isinstance(value, tuple | list):
         parts = [transform(v, leaf, f"{name}[{i}]") for i, v in enumerate(value)]
         if isinstance(value, tuple) and hasattr(value, "_fields"):
@@ -57,6 +81,9 @@ def leaves(value: Any) -> Iterator[Any]:
             yield from leaves(part)
     elif type(value) is dict:
         for part in value.values():
+            yield from leaves(part)
+    elif type(value) is Construction:
+        for part in (*value.args, *value.fields.values()):
             yield from leaves(part)
     elif _is_record(value):
         for part in getattr(value, "__dict__", {}).values():
