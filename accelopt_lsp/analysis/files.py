@@ -21,7 +21,7 @@ from accelopt_lsp.analysis.roofline import estimate, product_flops
 from accelopt_lsp.analysis.rules import Context, FileContext, Tier, rules_of
 from accelopt_lsp.analysis.runner import run_kernel
 from accelopt_lsp.analysis.syntax import Document
-from accelopt_lsp.analysis.workload import build_workload, issues_of
+from accelopt_lsp.analysis.workload import collect, issues_of
 from accelopt_lsp.nki.arguments import KernelArguments
 from accelopt_lsp.nki.diagnostics import Diagnostic
 from accelopt_lsp.nki.dialects import Dialect
@@ -126,11 +126,12 @@ def analyze_kernel(
     machine = run_kernel(document, kernel, arguments, target)
     if machine is None:
         return KernelAnalysis(kernel, arguments, target.name)
-    workload = build_workload(machine)
+    facts = collect(machine)
+    workload = facts.workload
     flops = product_flops(issues_of(machine.records), target)
     profile = estimate(kernel.qualname, workload, target, flops)
     version = options.nki_version or arguments.nki_version
-    context = Context(document, kernel, machine, workload, profile, version)
+    context = Context(document, kernel, machine, workload, profile, version, facts)
     diagnostics: list[Diagnostic] = []
     for rule in rules_of(Tier.FULL):
         diagnostics.extend(rule().check(context))

@@ -1,4 +1,4 @@
-"""How much on-chip memory is live at the fullest moment.
+"""How much on-chip memory is live, line by line and at the fullest moment.
 
 An estimate: each body is visited once, so a tensor lives from its first to its last use in the
 order of the text, and to the end of every loop that uses it but did not create it.
@@ -6,7 +6,7 @@ order of the text, and to the end of every loop that uses it but did not create 
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterable
 from math import prod
 
@@ -117,13 +117,56 @@ def _block_loops(access: Access) -> set[LoopKey]:
     return alone | {_key(v) for index in access.block for v, _ in terms_of(index)}
 
 
-def peak(found: Iterable[Lifetime], buffer: Buffer) -> int:
-    """Largest sum of live bytes per partition in one memory."""
+@frozen(slots=True, eq=False)
+class Occupation:
+    """How full one memory is, moment by moment.
+
+    Attributes:
+        peak_bytes, peak_line: bytes per partition at the fullest moment, and its line.
+        holders: lifetimes that are alive then, the largest first.
+        by_line: largest number of live bytes per partition by line.
+    """
+
+    peak_bytes: int
+    peak_line: int | None
+    holders: tuple[Lifetime, ...]
+    by_line: dict[int, int]
+
+
+def occupation(found: Iterable[Lifetime], buffer: Buffer, accesses: list[Access]) -> Occupation:
+    """Live bytes per partition of one memory; one pass over the accesses, in their order."""
+    lives = [life for life in found if life.storage.buffer is buffer]
+    changes: dict[int, int] = defaultdict(int)
+    for life in lives:
+        changes[life.first] += life.partition_bytes
+        changes[life.last + 1] -= life.partition_bytes
+    moments = deque(sorted(changes))
+    level = highest = 0
+    at: Access | None = None
+    by_line: dict[int, int] = {}
+    for access in accesses:
+        while moments and moments[0] <= access.sequence:
+            level += changes[moments.popleft()]
+        if level > by_line.get(access.line, -1):
+            by_line[access.line] = level
+        if level > highest:
+            highest, at = level, access
+    if at is None:
+        return Occupation(0, None, (), by_line)
+    holders = [x for x in lives if x.first <= at.sequence <= x.last]
+    holders.sort(key=lambda x: (-x.partition_bytes, x.storage.line))
+    return Occupation(highest, at.line, tuple(holders), by_line)
+
+
+def peak_banks(found: Iterable[Lifetime], bank_bytes: int) -> int:
+    """Largest number of PSUM banks in use at one moment; tiles share none."""
     changes: dict[int, int] = defaultdict(int)
     for life in found:
-        if life.storage.buffer is buffer:
-            changes[life.first] += life.partition_bytes
-            changes[life.last + 1] -= life.partition_bytes
+        if life.storage.buffer is Buffer.PSUM:
+            one = max(1, life.storage.partition_bytes)
+            banks = -(-life.partition_bytes // one) * -(-one // bank_bytes)
+            changes[life.first] += banks
+            changes[life.last + 1] -= banks
     level = highest = 0
     for moment in sorted(changes):
         level += changes[moment]

@@ -80,6 +80,7 @@ class Access:
     loops: tuple[Var, ...]
     block: tuple[Any, ...]
     written: bool
+    line: int
 
 
 @frozen(slots=True, eq=False)
@@ -277,7 +278,7 @@ class Machine:
         """Note an access, for lifetimes and reload factors."""
         self.sequence += 1
         self.accesses.append(
-            Access(view.storage, self.sequence, tuple(self.loops), view.block, written)
+            Access(view.storage, self.sequence, tuple(self.loops), view.block, written, self.line)
         )
 
     def snapshot(self) -> tuple[int, ...]:

@@ -1,32 +1,85 @@
 """An estimate of a kernel's latency from its workload alone.
 
-The slowest engine decides: engines are taken to overlap perfectly, dependencies, load merging
-and spills are ignored. The simulator knows better; this answers at once.
+The slowest resource decides: engines, DMA bandwidth, queues that trigger transfers and ports that
+engines share. All of them are taken to overlap perfectly; waits, load merging and spills are left
+out. The simulator knows better; this answers at once.
 """
 
 from __future__ import annotations
 
-from accelopt_lsp.nki.costs import has_cost
+from collections.abc import Iterable
+
+from accelopt_lsp.nki.costs import descriptor_generation_ns, has_cost, instruction_cost
+from accelopt_lsp.nki.dialects import Dialect
 from accelopt_lsp.nki.dtypes import BFLOAT16
 from accelopt_lsp.nki.lowering import Issue
+from accelopt_lsp.nki.operands import Engine
 from accelopt_lsp.nki.peak import Yardstick, matmul_peak, percent_of_peak, product_peak
+from accelopt_lsp.nki.ports import PSUM_PORT, SBUF_PORT, held_ports
 from accelopt_lsp.nki.profile import (
     COUNTER_NAMES,
     Bound,
+    Issued,
     LineProfile,
     Profile,
     Provenance,
     Uncertainty,
 )
 from accelopt_lsp.nki.targets import Target
+from accelopt_lsp.nki.work import Route
 from accelopt_lsp.nki.workload import Workload
 
 LOW, HIGH = 0.6, 2.5
 """Interval around an estimate: compilers merge loads and hide work, and engines wait."""
 NOTE = (
-    "estimated from the source: engines overlap perfectly, no load merging, no spills; "
-    "profile the kernel for better figures"
+    "estimated from the source: everything overlaps but the launch, the first load and the last "
+    "store; no merged loads, no spills, no waits between engines, no throttling of the Tensor "
+    "Engine; profile the kernel for better figures"
 )
+QUEUES = {Route.LOAD: "load queue", Route.STORE: "store queue"}
+"""Transfers that one queue triggers one after another."""
+_PORTS = {SBUF_PORT: "sbuf port", PSUM_PORT: "psum port"}
+
+
+def ceilings(
+    issued: Issued, issues: Iterable[tuple[Issue, int]], target: Target, dialect: Dialect
+) -> dict[str, float]:
+    """Time in ns that each resource needs at least.
+
+    Engines by name, ``dma`` for the bandwidth of all DMA engines, and where they matter at all:
+    queues, which trigger one transfer at a time, and ports that two engines share.
+    """
+    found = dict(issued.engine_ns)
+    generates = dialect is Dialect.CURRENT
+    queues: dict[str, float] = {}
+    ports: dict[int, dict[Engine, float]] = {SBUF_PORT: {}, PSUM_PORT: {}}
+    for issue, count in issues:
+        dma = issue.work.dma
+        if dma is not None:
+            made = descriptor_generation_ns(issue.attr("dge_mode"), target) if generates else 0.0
+            queue = QUEUES.get(dma.route, QUEUES[Route.LOAD])
+            busy = made or target["dma_trigger_ns"]
+            queues[queue] = queues.get(queue, 0.0) + count * busy
+            continue
+        held = held_ports(issue.op, issue.engine, issue.work, target)
+        if not held:
+            continue
+        cost = instruction_cost(issue.op, issue.engine, issue.work, target)
+        for port, users in ports.items():
+            if held & port and cost is not None:
+                users[issue.engine] = users.get(issue.engine, 0.0) + count * cost.busy_ns
+    found.update(queues)
+    for port, users in ports.items():
+        if len(users) > 1:
+            found[_PORTS[port]] = sum(users.values())
+    return found
+
+
+def resource_bound(resource: str) -> Bound:
+    """What a ceiling is called as a bound."""
+    if resource.endswith("queue"):
+        return Bound.DMA
+    return Bound.VECTOR if resource.endswith("port") else Bound(resource)
 
 
 def product_flops(issues: list[tuple[Issue, int]], target: Target) -> float:
@@ -48,9 +101,11 @@ def estimate(kernel: str, workload: Workload, target: Target, flops: float) -> P
     """
     busy = dict(workload.issued.engine_ns)
     unknown = tuple(sorted(workload.unknown_instructions))
-    engine, longest = max(busy.items(), key=lambda item: item[1], default=("", 0.0))
-    launch = target["launch_ns"]
-    latency = (longest + launch) * 1e-6 if longest and workload.complete else None
+    limits = workload.ceilings_ns or busy
+    resource, longest = max(limits.items(), key=lambda item: item[1], default=("", 0.0))
+    overhead = overhead_ns(workload, target)
+    known = longest and workload.complete and all(map(has_cost, workload.issued.instructions))
+    latency = (longest + overhead) * 1e-6 if known else None
     percent = None
     if latency is not None:
         percent = percent_of_peak(latency, _yardstick(workload, flops), target, BFLOAT16)
@@ -67,7 +122,7 @@ def estimate(kernel: str, workload: Workload, target: Target, flops: float) -> P
         uncertainty=None
         if latency is None
         else Uncertainty(latency * LOW, latency * HIGH, extrapolated=True),
-        bound=_bound(engine, longest, launch) if latency is not None else None,
+        bound=_bound(resource, longest, overhead) if latency is not None else None,
         percent_of_peak=percent,
         percent_of_peak_basis=None if percent is None else "compulsory",
         unknown_instructions=unknown,
@@ -79,8 +134,17 @@ def estimate(kernel: str, workload: Workload, target: Target, flops: float) -> P
     )
 
 
-def _bound(engine: str, busy_ns: float, launch_ns: float) -> Bound:
-    return Bound.LATENCY if busy_ns < launch_ns else Bound(engine)
+def overhead_ns(workload: Workload, target: Target) -> float:
+    """Time that overlaps with nothing: the launch, and what begins and ends every kernel.
+
+    The first load and the last store have nobody to wait for them but the kernel itself.
+    """
+    moves = sum(workload.traffic.routes.get(route, 0) > 0 for route in (Route.LOAD, Route.STORE))
+    return target["launch_ns"] + moves * target["dma_completion_ns"]
+
+
+def _bound(resource: str, busy_ns: float, overhead: float) -> Bound:
+    return Bound.LATENCY if busy_ns < overhead else resource_bound(resource)
 
 
 def _yardstick(workload: Workload, flops: float) -> Yardstick:

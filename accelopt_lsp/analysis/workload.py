@@ -2,62 +2,128 @@
 
 from __future__ import annotations
 
-import ast
 from collections import defaultdict
+from collections.abc import Iterable
 
-from accelopt_lsp.analysis.coverage import distinct_elements
-from accelopt_lsp.analysis.lifetimes import lifetimes, peak
+from attrs import frozen
+
+from accelopt_lsp.analysis.coverage import (
+    Footprint,
+    distinct_elements,
+    footprint,
+    free_loops,
+    union_size,
+)
+from accelopt_lsp.analysis.dependences import dependences, uses_by_storage
+from accelopt_lsp.analysis.lifetimes import Lifetime, Occupation, lifetimes, occupation, peak_banks
 from accelopt_lsp.analysis.machine import Machine, Record
+from accelopt_lsp.analysis.sites import (
+    LoopKey,
+    Part,
+    Site,
+    issues_of,
+    loop_key,
+    parts_of,
+    sites_of,
+    sum_counts,
+    total_issued,
+)
 from accelopt_lsp.analysis.values import Storage, View
-from accelopt_lsp.nki.issued import count_issued
-from accelopt_lsp.nki.lowering import RESULT, Issue
+from accelopt_lsp.nki.issued import add_traffic
+from accelopt_lsp.nki.lowering import RESULT
 from accelopt_lsp.nki.operands import Buffer
 from accelopt_lsp.nki.work import Route
-from accelopt_lsp.nki.workload import AllocationWork, LineWork, LoopWork, Workload
+from accelopt_lsp.nki.workload import (
+    AllocationWork,
+    Holder,
+    LineWork,
+    LoopWork,
+    TensorTraffic,
+    Workload,
+)
+
+__all__ = ["Facts", "build_workload", "collect", "issues_of", "loaded_view", "reload_factor"]
 
 
-def issues_of(records: list[Record]) -> list[tuple[Issue, int]]:
-    """(instruction, executions) of some records."""
-    return [(issue, record.times) for record in records for issue in record.lowered.issues]
+@frozen(slots=True, eq=False)
+class Facts:
+    """What rules look at besides the workload.
+
+    Attributes:
+        workload: the totals.
+        parts, sites: each call within each nest of loops, and over all of them.
+        lives: lifetimes of on-chip tensors.
+    """
+
+    workload: Workload
+    parts: tuple[Part, ...]
+    sites: tuple[Site, ...]
+    lives: tuple[Lifetime, ...]
 
 
 def build_workload(machine: Machine) -> Workload:
-    """Totals by line, loop and allocation."""
-    by_line: dict[int, list[Record]] = defaultdict(list)
-    for record in machine.records:
-        by_line[record.line].append(record)
+    """Totals by line, loop, allocation and tensor."""
+    return collect(machine).workload
+
+
+def collect(machine: Machine) -> Facts:
+    """The workload, and the parts that it is the sum of. Linear in what the run wrote down."""
+    from accelopt_lsp.analysis.roofline import ceilings
+
+    parts = parts_of(machine)
     lives = lifetimes(machine)
-    read, written = compulsory_bytes(machine)
+    sbuf = occupation(lives, Buffer.SBUF, machine.accesses)
+    psum = occupation(lives, Buffer.PSUM, machine.accesses)
+    tensors = _tensors(machine)
+    external = [tensors[s.id] for s in _external(machine) if s.id in tensors]
     unsupported: dict[str, int] = {}
     for _, name, times in machine.unsupported:
         unsupported[name] = unsupported.get(name, 0) + times
-    return Workload(
-        lines=tuple(_line(machine, line, found) for line, found in sorted(by_line.items())),
-        loops=_loops(machine),
-        allocations=_allocations(machine),
-        issued=count_issued(issues_of(machine.records), machine.target),
-        compulsory_read_bytes=read,
-        compulsory_write_bytes=written,
-        sbuf_peak_bytes=peak(lives, Buffer.SBUF),
-        psum_peak_bytes=peak(lives, Buffer.PSUM),
+    issued = total_issued(parts)
+    workload = Workload(
+        lines=_lines(parts, sbuf, psum),
+        loops=_loops(machine, parts),
+        allocations=_allocations(machine, lives),
+        issued=issued,
+        compulsory_read_bytes=_once(external, written=False),
+        compulsory_write_bytes=_once(external, written=True),
+        sbuf_peak_bytes=sbuf.peak_bytes,
+        psum_peak_bytes=psum.peak_bytes,
+        sbuf_peak_line=sbuf.peak_line,
+        psum_peak_line=psum.peak_line,
+        sbuf_holders=_holders(sbuf),
+        psum_holders=_holders(psum),
+        psum_peak_banks=peak_banks(lives, machine.target.integer("psum_bank_bytes")),
+        traffic=add_traffic(part.traffic for part in parts),
+        flops=sum_counts(part.flops for part in parts),
+        tensors=tuple(tensors.values()),
+        dependences=dependences(machine, uses_by_storage(machine)),
+        ceilings_ns=ceilings(issued, issues_of(machine.records), machine.target, machine.dialect),
         unknowns=tuple(dict.fromkeys(machine.unknowns)),
         unknown_instructions=unsupported,
     )
+    return Facts(workload, parts, sites_of(parts), tuple(lives))
 
 
-def _line(machine: Machine, line: int, records: list[Record]) -> LineWork:
-    issued = count_issued(issues_of(records), machine.target)
+def _lines(parts: Iterable[Part], sbuf: Occupation, psum: Occupation) -> tuple[LineWork, ...]:
+    by_line: dict[int, list[Part]] = defaultdict(list)
+    for part in parts:
+        by_line[part.line].append(part)
+    return tuple(
+        _line(line, found, sbuf.by_line.get(line), psum.by_line.get(line))
+        for line, found in sorted(by_line.items())
+    )
+
+
+def _line(line: int, parts: list[Part], sbuf: int | None, psum: int | None) -> LineWork:
+    issued = total_issued(parts)
     engine, busy = max(issued.engine_ns.items(), key=lambda i: i[1], default=("", 0.0))
-    runs: dict[ast.AST, int] = defaultdict(int)
+    records = [record for part in parts for record in part.records]
+    runs: dict[int, int] = defaultdict(int)
     for record in records:
-        runs[record.node] += record.times
+        runs[id(record.node)] += record.times
     last = records[-1].lowered
-    sizes = [
-        issue.work.dma.descriptor_bytes
-        for record in records
-        for issue in record.lowered.issues
-        if issue.work.dma is not None
-    ]
+    traffic = add_traffic(part.traffic for part in parts)
     return LineWork(
         line=line,
         count=max(runs.values()),
@@ -65,8 +131,14 @@ def _line(machine: Machine, line: int, records: list[Record]) -> LineWork:
         engine=engine,
         engine_ns=busy,
         shape=last.types.get(RESULT) or last.types.get("dst"),
-        descriptor_bytes=min(sizes, default=None),
+        descriptor_bytes=min(traffic.descriptors, default=None),
         reload_factor=reload_factor(records),
+        reload_loops=_reload_loops(records),
+        traffic=traffic,
+        engine_bytes=sum_counts(part.engine_bytes for part in parts),
+        flops=sum_counts(part.flops for part in parts),
+        sbuf_live_bytes=sbuf,
+        psum_live_bytes=psum,
     )
 
 
@@ -81,7 +153,7 @@ def loaded_view(record: Record) -> View | None:
     return None
 
 
-def reload_factor(records: list[Record]) -> float | None:
+def reload_factor(records: Iterable[Record]) -> float | None:
     """Bytes read over distinct bytes read; None for lines that load nothing."""
     total = 0
     distinct: dict[Storage, int] = defaultdict(int)
@@ -97,71 +169,144 @@ def reload_factor(records: list[Record]) -> float | None:
     return max(1.0, total / max(unique, 1))
 
 
+def _reload_loops(records: Iterable[Record]) -> tuple[tuple[int, str, int], ...]:
+    found: dict[LoopKey, int] = {}
+    for record in records:
+        view = loaded_view(record)
+        for var in () if view is None else free_loops(view, record.loops):
+            found[loop_key(var)] = max(found.get(loop_key(var), 0), var.trips)
+    return tuple((line, name, trips) for (line, name), trips in found.items())
+
+
 def _elements(storage: Storage) -> int:
     return storage.nbytes // storage.dtype.nbytes
 
 
-def compulsory_bytes(machine: Machine) -> tuple[int, int]:
-    """Bytes of inputs read and of inputs and outputs written, each once."""
-    external = {s.id for s in machine.storages if s.kind == "input"}
-    external |= {o.storage.id for o in machine.outputs}
-    touched: dict[tuple[int, bool], int] = defaultdict(int)
-    seen: set[tuple[int, bool, tuple[int, ...], tuple[int, ...], object]] = set()
-    sizes: dict[int, int] = {}
+def _external(machine: Machine) -> list[Storage]:
+    """Inputs and outputs."""
+    returned = {o.storage.id for o in machine.outputs}
+    return [s for s in machine.storages if s.kind == "input" or s.id in returned]
+
+
+def _tensors(machine: Machine) -> dict[int, TensorTraffic]:
+    """Traffic of every HBM tensor by its storage: bytes moved, and each byte once."""
+    moved: dict[tuple[int, bool], int] = defaultdict(int)
+    seen: dict[tuple[int, bool], dict[Footprint, int]] = defaultdict(dict)
+    inexact: set[tuple[int, bool]] = set()
+    lines: dict[int, dict[int, None]] = defaultdict(dict)
+    storages: dict[int, Storage] = {}
     for record in machine.records:
         for issue in record.lowered.issues:
             if issue.work.dma is None:
                 continue
-            for role, slot in issue.operands:
+            written = set(issue.writes)
+            for _, slot in issue.operands:
                 view = record.views.get(slot)
-                if view is None or view.storage.id not in external:
+                if view is None or view.on_chip:
                     continue
-                written = role == "dst"
-                key = (view.storage.id, written, view.shape, view.strides, view.offset)
-                if key in seen:
-                    continue
-                seen.add(key)
-                sizes[view.storage.id] = view.storage.nbytes
-                nbytes = distinct_elements(view) * view.dtype.nbytes
-                touched[view.storage.id, written] += nbytes
-    read = sum(min(n, sizes[s]) for (s, written), n in touched.items() if not written)
-    wrote = sum(min(n, sizes[s]) for (s, written), n in touched.items() if written)
-    return read, wrote
+                storage = view.storage
+                key = (storage.id, slot in written)
+                storages[storage.id] = storage
+                moved[key] += record.times * view.operand().nbytes
+                seen[key].setdefault(footprint(view), view.dtype.nbytes)
+                if view.dynamic is not None or view.dtype is not storage.dtype:
+                    inexact.add(key)
+                if slot not in written:
+                    lines[storage.id].setdefault(record.line)
+    return {
+        storage.id: TensorTraffic(
+            name=storage.name,
+            size_bytes=storage.nbytes,
+            read_bytes=moved.get((storage.id, False), 0),
+            written_bytes=moved.get((storage.id, True), 0),
+            distinct_read_bytes=_distinct(storage, (storage.id, False), seen, inexact),
+            distinct_written_bytes=_distinct(storage, (storage.id, True), seen, inexact),
+            lines=tuple(lines[storage.id]),
+        )
+        for storage in storages.values()
+    }
 
 
-def _loops(machine: Machine) -> tuple[LoopWork, ...]:
-    trips: dict[tuple[int, str], set[int]] = defaultdict(set)
-    totals: dict[tuple[int, str], int] = defaultdict(int)
+def _distinct(
+    storage: Storage,
+    key: tuple[int, bool],
+    seen: dict[tuple[int, bool], dict[Footprint, int]],
+    inexact: set[tuple[int, bool]],
+) -> int | None:
+    found = seen.get(key)
+    if not found:
+        return 0
+    if key in inexact:
+        return None
+    count = union_size(found, _elements(storage))
+    return None if count is None else count * storage.dtype.nbytes
+
+
+def _once(tensors: Iterable[TensorTraffic], *, written: bool) -> int:
+    """Bytes of inputs and outputs, each once; where overlaps are not known, at most all of them."""
+    total = 0
+    for tensor in tensors:
+        distinct = tensor.distinct_written_bytes if written else tensor.distinct_read_bytes
+        moved = tensor.written_bytes if written else tensor.read_bytes
+        total += min(moved, tensor.size_bytes) if distinct is None else distinct
+    return total
+
+
+def _loops(machine: Machine, parts: Iterable[Part]) -> tuple[LoopWork, ...]:
+    trips: dict[LoopKey, set[int]] = defaultdict(set)
+    totals: dict[LoopKey, int] = defaultdict(int)
+    ends: dict[LoopKey, int] = {}
     for visit in machine.visits:
         key = (visit.line, visit.variable)
         trips[key].add(visit.trips)
         totals[key] += visit.total
+        ends[key] = visit.end_line
+    inside: dict[LoopKey, list[Part]] = defaultdict(list)
+    for part in parts:
+        for key in dict.fromkeys(part.loops):
+            inside[key].append(part)
     counted = [
         LoopWork(
-            line,
-            variable,
+            *key,
             next(iter(found)) if len(found) == 1 else None,
-            totals[line, variable],
+            totals[key],
+            ends[key],
+            total_issued(inside[key]),
+            add_traffic(part.traffic for part in inside[key]),
+            sum_counts(part.flops for part in inside[key]),
         )
-        for (line, variable), found in trips.items()
+        for key, found in trips.items()
     ]
-    unknown = {
-        LoopWork(line, variable, None, None) for line, variable, _ in machine.uncounted_loops
-    }
-    return tuple(sorted([*counted, *unknown], key=lambda loop: (loop.line, loop.variable)))
+    unknown = {(line, variable) for line, variable, _ in machine.uncounted_loops}
+    counted += [LoopWork(*key, None, None) for key in unknown]
+    return tuple(sorted(counted, key=lambda loop: (loop.line, loop.variable)))
 
 
-def _allocations(machine: Machine) -> tuple[AllocationWork, ...]:
+def _allocations(machine: Machine, lives: Iterable[Lifetime]) -> tuple[AllocationWork, ...]:
+    bank = machine.target.integer("psum_bank_bytes")
+    live = {life.storage.id: life.partition_bytes for life in lives}
     found: dict[tuple[int, str, tuple[int, ...]], AllocationWork] = {}
     for storage in machine.storages:
-        if storage.buffer.on_chip:
-            key = (storage.line, storage.name, storage.shape)
-            found[key] = AllocationWork(
-                line=storage.line,
-                name=storage.name,
-                buffer=storage.buffer,
-                shape=storage.shape,
-                dtype=storage.dtype.name,
-                partition_bytes=storage.partition_bytes * storage.block_count,
-            )
+        if not storage.buffer.on_chip:
+            continue
+        size = storage.partition_bytes
+        found[storage.line, storage.name, storage.shape] = AllocationWork(
+            line=storage.line,
+            name=storage.name,
+            buffer=storage.buffer,
+            shape=storage.shape,
+            dtype=storage.dtype.name,
+            partition_bytes=size * storage.block_count,
+            live_bytes=live.get(storage.id),
+            banks=-(-size // bank) if storage.buffer is Buffer.PSUM else 0,
+        )
     return tuple(sorted(found.values(), key=lambda a: a.line))
+
+
+def _holders(found: Occupation) -> tuple[Holder, ...]:
+    """What is alive at the fullest moment; tiles of one name and line count together."""
+    sizes: dict[tuple[str, int], int] = defaultdict(int)
+    for life in found.holders:
+        sizes[life.storage.name, life.storage.line] += life.partition_bytes
+    ordered = sorted(sizes.items(), key=lambda item: (-item[1], item[0][1]))
+    return tuple(Holder(name, line, size) for (name, line), size in ordered)

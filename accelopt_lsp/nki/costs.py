@@ -243,6 +243,17 @@ def dma_ns(dma: DmaWork, target: Target, *, computes: bool = False) -> float:
     return per_engine * (fixed + dma.descriptor_bytes / rate)
 
 
+def descriptor_generation_ns(mode: str | None, target: Target) -> float:
+    """Time that a transfer's queue is occupied while descriptors are made; 0 if they lie in HBM.
+
+    In the current dialect the compiler has them made unless the call says ``dge_mode=none``: in
+    AWS's own profiles of such kernels all packets are dynamic (kernel-optimization). The time
+    from trigger to use that is documented includes making them. Legacy kernels have descriptors
+    in HBM.
+    """
+    return 0.0 if mode == "none" else target.get("dma_generation_ns") or 0.0
+
+
 def dma_transpose_ns(work: Work, target: Target) -> float | None:
     """Time of a transfer that the DMA engines transpose in hardware, or None if they cannot.
 

@@ -11,9 +11,12 @@ from attrs import frozen
 
 from accelopt_lsp.analysis.kernels import KernelSource
 from accelopt_lsp.analysis.machine import Machine, Record
+from accelopt_lsp.analysis.roofline import overhead_ns
+from accelopt_lsp.analysis.sites import Site
 from accelopt_lsp.analysis.syntax import Document
 from accelopt_lsp.analysis.tree import span_of
 from accelopt_lsp.analysis.values import Storage
+from accelopt_lsp.analysis.workload import Facts
 from accelopt_lsp.nki.diagnostics import Diagnostic, Fix, Related, Severity, Span
 from accelopt_lsp.nki.instructions import Violation
 from accelopt_lsp.nki.profile import Profile
@@ -43,7 +46,7 @@ class FileContext:
 class Context:
     """What a rule of the full tier may look at.
 
-    ``nki_version`` is the NKI version in force; None where nobody says.
+    ``nki_version`` is the NKI version in force; None where nobody says. ``facts``: counts by call.
     """
 
     document: Document
@@ -52,12 +55,18 @@ class Context:
     workload: Workload
     profile: Profile
     nki_version: str | None = None
+    facts: Facts | None = None
 
     @property
     def latency_ns(self) -> float:
         """Estimated time of what was counted, the launch included."""
-        longest = max(self.workload.issued.engine_ns.values(), default=0.0)
-        return longest + self.machine.target["launch_ns"]
+        longest = max(self.workload.ceilings_ns.values(), default=0.0)
+        return longest + overhead_ns(self.workload, self.machine.target)
+
+    @property
+    def sites(self) -> tuple[Site, ...]:
+        """What each call of the text issues over the whole kernel."""
+        return () if self.facts is None else self.facts.sites
 
     def related(self, line: int, message: str) -> Related:
         return Related(self.document.line_span(line), message)

@@ -8,7 +8,7 @@ def kernel(x, w, c):
     out = nl.ndarray((128, 512), dtype=x.dtype, buffer=nl.shared_hbm)
     tile, row, column = nl.load(x), nl.load(w), nl.load(c)
     scaled = tile * column
-    scaled = nl.multiply(scaled, row)  # expect: P06
-    scaled = scaled + row  # expect: R045 P06
+    scaled = nl.multiply(scaled, row)
+    scaled = scaled + row  # expect: R045
     nl.store(out, scaled)
     return out

@@ -9,16 +9,19 @@ from __future__ import annotations
 
 from attrs import frozen
 
-from accelopt_lsp.nki.costs import stationary_load_ns, uses_performance_mode
-from accelopt_lsp.nki.operands import Buffer
+from accelopt_lsp.nki.costs import descriptor_generation_ns, stationary_load_ns
+from accelopt_lsp.nki.operands import Engine
+from accelopt_lsp.nki.ports import held_ports
 from accelopt_lsp.nki.targets import Target
 from accelopt_lsp.profiler.simulator.timeline.policy import Policy
 from accelopt_lsp.profiler.simulator.timeline.stream import COMPUTE_QUEUES, Op, Queue, Stream
 from accelopt_lsp.profiler.simulator.timeline.throttling import TensorClock
 
-SBUF_PORT, PSUM_PORT = 1, 2
-PORT_SETS = 4
-"""Number of sets of these two ports, which are written as sums."""
+_ENGINES = {
+    Queue.VECTOR: Engine.VECTOR,
+    Queue.SCALAR: Engine.SCALAR,
+    Queue.GPSIMD: Engine.GPSIMD,
+}
 RIVALS: tuple[tuple[int, ...], ...] = (
     (),
     (Queue.SCALAR, Queue.GPSIMD),
@@ -60,7 +63,7 @@ def machine_of(stream: Stream, policy: Policy, target: Target) -> Machine:
     static = target["dma_trigger_ns"]
     ports = [0] * len(ops)
     if policy.excludes:
-        ports = [held_ports(op, target) for op in ops]
+        ports = [ports_of(op, target) for op in ops]
     meet = 0
     for first, second in ((Queue.VECTOR, Queue.GPSIMD), (Queue.VECTOR, Queue.SCALAR)):
         holds = [0, 0]
@@ -102,37 +105,15 @@ def hidden_ns(op: Op, target: Target) -> float:
 
 
 def generation_ns(op: Op, policy: Policy, target: Target) -> float:
-    """Time to make a transfer's descriptors at run time; 0 where they lie ready in HBM.
-
-    In the current dialect the compiler has them made unless the call says ``dge_mode=none``: in
-    AWS's own profiles of such kernels all packets are dynamic (kernel-optimization). The time
-    from trigger to use that is documented includes making them.
-    """
+    """Time to make a transfer's descriptors at run time; 0 where they lie ready in HBM."""
     if op.queue < COMPUTE_QUEUES or op.absent or not policy.generates_descriptors:
         return 0.0
-    mode = None if op.issue is None else op.issue.attr("dge_mode")
-    return 0.0 if mode == "none" else target.get("dma_generation_ns") or 0.0
+    return descriptor_generation_ns(op.issue.attr("dge_mode") if op.issue else None, target)
 
 
-def held_ports(op: Op, target: Target) -> int:
-    """Ports that an instruction holds against another engine.
-
-    NeuronCore-v2: Vector and GpSimd cannot access SBUF at the same time, nor can Vector and
-    Scalar access PSUM (trainium_inferentia2_arch). Later ones lift both; only the performance
-    modes of Vector take a bus that they share with GpSimd (trainium2_arch).
-    """
-    work, queue = op.work, op.queue
-    if queue not in (Queue.VECTOR, Queue.SCALAR, Queue.GPSIMD) or work.elements == 0 or op.absent:
+def ports_of(op: Op, target: Target) -> int:
+    """Ports that an instruction holds against another engine: :mod:`~accelopt_lsp.nki.ports`."""
+    engine = _ENGINES.get(op.queue)
+    if engine is None or op.absent:
         return 0
-    held = 0
-    if target.get("psum_port_shared") and (work.psum_inputs or work.dst is Buffer.PSUM):
-        held |= PSUM_PORT
-    if queue is Queue.SCALAR:
-        return held
-    in_sbuf = work.sbuf_inputs > 0 or work.dst is Buffer.SBUF
-    fast = queue is Queue.GPSIMD or uses_performance_mode(op.name, work, target)
-    if in_sbuf and (
-        target.get("sbuf_port_shared") or (fast and target.get("sbuf_fast_port_shared"))
-    ):
-        held |= SBUF_PORT
-    return held
+    return held_ports(op.name, engine, op.work, target)

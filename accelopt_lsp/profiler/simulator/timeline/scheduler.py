@@ -10,10 +10,11 @@ from heapq import heappop, heappush
 
 from attrs import define
 
+from accelopt_lsp.nki.ports import PORT_SETS
 from accelopt_lsp.nki.targets import Target
 from accelopt_lsp.profiler.simulator.timeline.dependencies import Edges, compute_ordinals
 from accelopt_lsp.profiler.simulator.timeline.dma import NEVER, DmaEngines
-from accelopt_lsp.profiler.simulator.timeline.machine import PORT_SETS, RIVALS, machine_of
+from accelopt_lsp.profiler.simulator.timeline.machine import RIVALS, machine_of
 from accelopt_lsp.profiler.simulator.timeline.policy import Policy
 from accelopt_lsp.profiler.simulator.timeline.stream import COMPUTE_QUEUES, Queue, Stream
 
