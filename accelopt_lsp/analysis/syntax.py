@@ -115,6 +115,18 @@ class Document:
         text = data.decode("utf-8", "surrogatepass")
         return self.edited(start_byte, end_byte, start_byte + len(piece), text)
 
+    def updated(self, text: str) -> Document:
+        """The document after whatever edit leads to ``text``; itself if nothing changed."""
+        if text == self.text:
+            return self
+        data = _encode(text)
+        start = _common_prefix(self.data, data)
+        shorter = min(len(self.data), len(data)) - start
+        kept = _common_prefix(
+            self.data[len(self.data) - shorter :][::-1], data[len(data) - shorter :][::-1]
+        )
+        return self.edited(start, len(self.data) - kept, len(data) - kept, text)
+
     def replaced_span(self, span: Span, replacement: str) -> Document:
         """The same with the place given as a span."""
         return self.replaced(self.byte_at(span.start), self.byte_at(span.end), replacement)
@@ -178,8 +190,12 @@ class Document:
         end = max(len(text.rstrip()), start)
         return Span(Position(line, start + 1), Position(line, end + 1))
 
+    def slice(self, start_byte: int, end_byte: int) -> str:
+        """The text between two byte offsets."""
+        return _decode(self.data[start_byte:end_byte])
+
     def node_text(self, node: Node) -> str:
-        return _decode(self.data[node.start_byte : node.end_byte])
+        return self.slice(node.start_byte, node.end_byte)
 
     def line_of(self, node: Node) -> int:
         """Line, from 1, on which a node starts."""
@@ -250,6 +266,18 @@ class Document:
         except (ValueError, RecursionError, MemoryError):
             return None
         return None
+
+
+def _common_prefix(a: bytes, b: bytes) -> int:
+    """Length of what two texts begin with alike."""
+    low, high = 0, min(len(a), len(b))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if a[low:middle] == b[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 def _point(starts: list[int], byte: int) -> Point:

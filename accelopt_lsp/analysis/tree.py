@@ -1,23 +1,20 @@
 """Typed syntax of a document for the interpreter, also while it does not parse.
 
-tree-sitter tells which statements are broken; they are blanked, and CPython's own parser
-gives the typed tree of the rest. Lines stay where they are.
+CPython's own parser gives the typed tree of everything that tree-sitter does not find broken
+(:mod:`~accelopt_lsp.analysis.chunks`). Lines stay where they are.
 """
 
 from __future__ import annotations
 
 import ast
-import warnings
 from collections.abc import Iterator
 
-from tree_sitter import Node
-
+from accelopt_lsp.analysis.chunks import statements_of
 from accelopt_lsp.analysis.kernels import KernelSource
 from accelopt_lsp.analysis.syntax import Document
 from accelopt_lsp.nki.diagnostics import Position, Span
 
 _KEY = "module"
-_ATTEMPTS = 8
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -27,77 +24,8 @@ def module_of(document: Document) -> ast.Module:
     cache = document.cache
     found: ast.Module | None = cache.get(_KEY)
     if found is None:
-        found = cache[_KEY] = _parse(document)
+        found = cache[_KEY] = ast.Module(body=statements_of(document), type_ignores=[])
     return found
-
-
-def _parse(document: Document) -> ast.Module:
-    module, _ = _try_parse(document.text)
-    if module is not None:
-        return module
-    lines = document.text.split("\n")
-    for node in _broken_statements(document):
-        _blank(lines, int(node.start_point.row), int(node.end_point.row))
-    for _ in range(_ATTEMPTS):
-        module, line = _try_parse("\n".join(lines))
-        if module is not None:
-            return module
-        if line is None or not _blank_around(document, lines, line - 1):
-            break
-    return ast.Module(body=[], type_ignores=[])
-
-
-def _try_parse(text: str) -> tuple[ast.Module | None, int | None]:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ast.parse(text), None
-    except SyntaxError as error:
-        return None, error.lineno
-    except (ValueError, RecursionError, MemoryError):
-        return None, None
-
-
-def _broken_statements(document: Document) -> list[Node]:
-    """Smallest statements that contain a syntax error."""
-    found: list[Node] = []
-    stack = [document.root]
-    while stack:
-        node = stack.pop()
-        if node.is_error or node.is_missing:
-            found.append(_statement(node))
-        elif node.has_error:
-            stack.extend(node.children)
-    return found
-
-
-def _statement(node: Node) -> Node:
-    current = node
-    while current.parent is not None and current.parent.type not in ("block", "module"):
-        current = current.parent
-    return current
-
-
-def _blank(lines: list[str], first: int, last: int) -> None:
-    last = min(last, len(lines) - 1)
-    if first > last:
-        return
-    text = lines[first]
-    indent = text[: len(text) - len(text.lstrip())]
-    lines[first] = f"{indent}pass"
-    for row in range(first + 1, last + 1):
-        lines[row] = ""
-
-
-def _blank_around(document: Document, lines: list[str], row: int) -> bool:
-    """Blank the top-level statement that covers a row; False if that changes nothing."""
-    before = list(lines)
-    for node in document.root.children:
-        if int(node.start_point.row) <= row <= int(node.end_point.row):
-            _blank(lines, int(node.start_point.row), int(node.end_point.row))
-    if lines == before and 0 <= row < len(lines):
-        lines[row] = ""
-    return lines != before
 
 
 def walk(node: ast.AST) -> Iterator[ast.AST]:

@@ -1,0 +1,47 @@
+"""A cache that forgets what was not used for longest once it holds too much."""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+from attrs import define, field
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+@define(slots=True, eq=False)
+class LimitedCache(Generic[K, V]):
+    """Values by key, each with a weight; their sum stays below ``limit``."""
+
+    limit: int
+    weight: int = field(default=0, init=False)
+    _entries: dict[K, tuple[V, int]] = field(factory=dict, init=False, repr=False)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def get(self, key: K) -> V | None:
+        """The value, which counts as used now; None where there is none."""
+        found = self._entries.pop(key, None)
+        if found is None:
+            return None
+        self._entries[key] = found
+        return found[0]
+
+    def put(self, key: K, value: V, weight: int = 1) -> None:
+        """Keep a value; what is too heavy for the whole cache is not kept."""
+        old = self._entries.pop(key, None)
+        if old is not None:
+            self.weight -= old[1]
+        if weight > self.limit:
+            return
+        self._entries[key] = value, weight
+        self.weight += weight
+        while self.weight > self.limit:
+            oldest = next(iter(self._entries))
+            self.weight -= self._entries.pop(oldest)[1]
+
+    def clear(self) -> None:
+        self._entries.clear()
+        self.weight = 0
