@@ -18,7 +18,7 @@ from accelopt_lsp.analysis.results import (
     SyntaxAnalysis,
 )
 from accelopt_lsp.analysis.roofline import estimate, product_flops
-from accelopt_lsp.analysis.rules import Context, FileContext, Tier, rules_of
+from accelopt_lsp.analysis.rules import Context, FileContext, Tier, rules_of, without_repeats
 from accelopt_lsp.analysis.runner import run_kernel
 from accelopt_lsp.analysis.syntax import Document
 from accelopt_lsp.analysis.workload import collect, issues_of
@@ -142,7 +142,7 @@ def analyze_kernel(
         workload=workload,
         profile=profile,
         hints=build_hints(machine, workload, profile),
-        diagnostics=_reported(document, diagnostics, options),
+        diagnostics=_reported(document, without_repeats(diagnostics), options),
     )
 
 

@@ -10,6 +10,7 @@ from functools import cache
 
 from accelopt_lsp.analysis.rules import calls, limits, operands, performance, source
 from accelopt_lsp.analysis.rules.base import Context, FileContext, Rule, Tier
+from accelopt_lsp.analysis.rules.migration import MIGRATION_RULES, without_repeats
 from accelopt_lsp.nki.rules import RuleEntry, rule_table
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "find_rule",
     "known_codes",
     "rules_of",
+    "without_repeats",
 ]
 
 
@@ -33,6 +35,7 @@ def all_rules() -> tuple[type[Rule], ...]:
         for value in vars(module).values():
             if isinstance(value, type) and issubclass(value, Rule) and value is not Rule:
                 found.append(value)
+    found.extend(MIGRATION_RULES)
     coded = {rule.code for rule in found}
     for entry in rule_table().values():
         if entry.by_analysis and entry.code not in coded:

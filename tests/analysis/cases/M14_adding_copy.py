@@ -1,0 +1,21 @@
+import neuronxcc.nki as nki  # expect: M01
+import neuronxcc.nki.isa as nisa
+import neuronxcc.nki.language as nl
+
+
+# accelopt: x=f32[128,512] y=f32[128,512] nki-version=0.6
+@nki.jit
+def kernel(x, y):
+    out = nl.ndarray((128, 512), dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.load(x)
+    nisa.dma_copy(dst=out, src=y)
+    nisa.dma_copy(dst=out, src=tile, dst_rmw_op=nl.add)  # expect: M14
+    return out
+
+
+# accelopt: x=f32[128,512] y=f32[128,512] nki-version=0.6
+@nki.jit
+def near_miss(x, y):
+    out = nl.ndarray((128, 512), dtype=x.dtype, buffer=nl.shared_hbm)
+    nisa.dma_copy(dst=out, src=y, dst_rmw_op=None)
+    return out
