@@ -230,3 +230,8 @@ def _blank_around(chunk: Chunk, lines: list[str], row: int, attempt: int) -> boo
     if lines == before and 0 <= row < len(lines):
         lines[row] = ""
     return lines != before
+
+
+def forget() -> None:
+    """Drop every kept tree."""
+    _TREES.clear()

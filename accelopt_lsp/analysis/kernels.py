@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from attrs import field, frozen
@@ -38,8 +38,7 @@ ENTRY_POINTS = frozenset(
 )
 """What turns a function into a kernel, as decorator or as call."""
 
-_DEFINITIONS = "(function_definition) @function"
-_CALLS = "(call function: (_) @callee) @call"
+_ENTRY_NAMES = tuple(sorted({path.rpartition(".")[2] for path in ENTRY_POINTS}))
 
 
 @frozen(slots=True)
@@ -131,7 +130,9 @@ def _find_kernels(document: Document) -> tuple[KernelSource, ...]:
     default = detect_dialect(document, aliases)
     wrapped = _wrapped_names(document, aliases)
     kernels = []
-    for node in document.captures(_DEFINITIONS).get("function", []):
+    for node in document.statements:
+        if node.type != "function_definition":
+            continue
         name = node.child_by_field_name("name")
         if name is None:
             continue
@@ -250,7 +251,8 @@ def _decorator(
 def _wrapped_names(document: Document, aliases: Aliases) -> dict[str, tuple[str, Dialect | None]]:
     """Functions handed to an entry point: ``fast = nki.jit(kernel)``."""
     wrapped: dict[str, tuple[str, Dialect | None]] = {}
-    for call in document.captures(_CALLS).get("call", []):
+    names = {*_ENTRY_NAMES, *(n for n, path in aliases.table.items() if path in ENTRY_POINTS)}
+    for call in _entry_calls(document, names):
         found = _entry_point(document, aliases, call)
         arguments = call.child_by_field_name("arguments")
         if found is None or arguments is None or not arguments.named_children:
@@ -259,6 +261,19 @@ def _wrapped_names(document: Document, aliases: Aliases) -> dict[str, tuple[str,
         if first.type == "identifier":
             wrapped.setdefault(document.node_text(first), (document.node_text(call), found[1]))
     return wrapped
+
+
+def _entry_calls(document: Document, names: Iterable[str]) -> Iterator[Node]:
+    """Calls of entry points, and calls of what these give."""
+    for _, call in document.calls_of(names):
+        yield call
+        outer = call.parent
+        if outer is not None and outer.type == "call":
+            yield outer
+    for _, call in document.calls_of(("partial",)):
+        outer = call.parent
+        if outer is not None and outer.type == "call":
+            yield outer
 
 
 def _parameters(document: Document, node: Node) -> Iterator[Parameter]:
@@ -298,35 +313,25 @@ def _parameter(document: Document, node: Node, name: Node, kind: str) -> Paramet
     )
 
 
-def _calls_by_name(document: Document) -> dict[str, list[tuple[Node, tuple[Node, ...]]]]:
-    """Calls by the last part of what they call, with the launch grid if there is one."""
-    found: dict[str, list[tuple[Node, tuple[Node, ...]]]] | None = document.cache.get("calls")
-    if found is not None:
-        return found
-    found = document.cache["calls"] = {}
-    for callee in document.captures(_CALLS).get("callee", []):
-        call, name = callee.parent, callee
-        grid: tuple[Node, ...] = ()
-        if callee.type == "subscript":
-            grid = tuple(callee.children_by_field_name("subscript"))
-            name = callee.child_by_field_name("value") or callee
-        if call is not None and name.type == "identifier":
-            found.setdefault(document.node_text(name), []).append((call, grid))
-    return found
-
-
 def call_sites(document: Document, kernel: KernelSource) -> tuple[CallSite, ...]:
     """Calls of a kernel in its own file, with their argument nodes."""
     sites = []
-    for call, grid in _calls_by_name(document).get(kernel.name, ()):
+    for name, call in document.calls_of((kernel.name,)):
+        callee = call.child_by_field_name("function")
+        grid: tuple[Node, ...] = ()
+        if callee is not None and callee.type == "subscript":
+            grid = tuple(callee.children_by_field_name("subscript"))
+            callee = callee.child_by_field_name("value")
+        if callee != name:
+            continue
         positional: list[Node] = []
         keywords: dict[str, Node] = {}
         arguments = call.child_by_field_name("arguments")
         for node in arguments.named_children if arguments is not None else ():
             if node.type == "keyword_argument":
-                name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
-                if name is not None and value is not None:
-                    keywords[document.node_text(name)] = value
+                keyword, value = node.child_by_field_name("name"), node.child_by_field_name("value")
+                if keyword is not None and value is not None:
+                    keywords[document.node_text(keyword)] = value
             elif node.type != "comment":
                 positional.append(node)
         sites.append(CallSite(document.line_of(call), call, grid, tuple(positional), keywords))

@@ -22,11 +22,6 @@ _MODULES = {
     "nki.compiler": "ncc",
     "numpy": "np",
 }
-_IMPORTS = """
-(import_statement) @import
-(import_from_statement) @import
-"""
-_ASSIGNMENTS = "(module (expression_statement (assignment) @assignment))"
 
 
 @frozen(slots=True)
@@ -86,10 +81,19 @@ def path_dialect(path: str) -> Dialect | None:
 
 def find_aliases(document: Document) -> Aliases:
     """Imports anywhere in a file, and module-level renamings such as ``nl = nki.language``."""
+    found: Aliases | None = document.cache.get("aliases")
+    if found is None:
+        found = document.cache["aliases"] = _find_aliases(document)
+    return found
+
+
+def _find_aliases(document: Document) -> Aliases:
     table: dict[str, str] = {}
     origins: dict[str, Dialect] = {}
     stars: list[str] = []
-    for node in document.captures(_IMPORTS).get("import", []):
+    for node in document.statements:
+        if node.type not in ("import_statement", "import_from_statement"):
+            continue
         for local, path in _bindings(document, node):
             if local == "*":
                 stars.append(canonical_path(path))
@@ -101,7 +105,7 @@ def find_aliases(document: Document) -> Aliases:
             if dialect is not None:
                 origins[local] = dialect
     aliases = Aliases(table, origins, tuple(stars))
-    for node in document.captures(_ASSIGNMENTS).get("assignment", []):
+    for node in _module_assignments(document):
         left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
         if left is None or right is None or left.type != "identifier":
             continue
@@ -116,6 +120,12 @@ def find_aliases(document: Document) -> Aliases:
             if dialect is not None:
                 origins[local] = dialect
     return aliases
+
+
+def _module_assignments(document: Document) -> Iterator[Node]:
+    for statement in document.root.children:
+        if statement.type == "expression_statement":
+            yield from (n for n in statement.named_children if n.type == "assignment")
 
 
 def _bindings(document: Document, node: Node) -> Iterator[tuple[str, str]]:

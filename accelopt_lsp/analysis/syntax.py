@@ -7,15 +7,16 @@ everything that leaves it speaks of lines and columns from 1, columns in code po
 from __future__ import annotations
 
 import ast
+import re
 import warnings
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any
 
 import tree_sitter_python
 from attrs import field, frozen
-from tree_sitter import Language, Node, Parser, Point, Query, QueryCursor, Tree
+from tree_sitter import Language, Node, Parser, Point, Tree
 
 from accelopt_lsp.nki.diagnostics import Diagnostic, Position, Severity, Span
 
@@ -28,12 +29,6 @@ MAX_SYNTAX_ERRORS = 50
 def python_language() -> Language:
     """The Python grammar."""
     return Language(tree_sitter_python.language())
-
-
-@cache
-def query(text: str) -> Query:
-    """A compiled tree-sitter query; compiling is slow, so each text is compiled once."""
-    return Query(python_language(), text)
 
 
 def _encode(text: str) -> bytes:
@@ -201,20 +196,30 @@ class Document:
         """Line, from 1, on which a node starts."""
         return int(node.start_point.row) + 1
 
-    def captures(self, text: str, node: Node | None = None) -> dict[str, list[Node]]:
-        """Nodes that a tree-sitter query captures, by name, in the order of the text."""
-        key = f"captures {text}"
-        if node is None and key in self.cache:
-            known: dict[str, list[Node]] = self.cache[key]
-            return known
-        found = QueryCursor(query(text)).captures(node or self.root)
-        ordered = {
-            name: sorted(nodes, key=lambda n: (n.start_byte, -n.end_byte))
-            for name, nodes in found.items()
-        }
-        if node is None:
-            self.cache[key] = ordered
-        return ordered
+    @property
+    def statements(self) -> tuple[Node, ...]:
+        """Statements and definitions at any depth, in the order of the text."""
+        found: tuple[Node, ...] | None = self.cache.get("statements")
+        if found is None:
+            found = self.cache["statements"] = tuple(_statements(self.root))
+        return found
+
+    def calls_of(self, names: Iterable[str]) -> Iterator[tuple[Node, Node]]:
+        """Calls of these names: ``f(x)``, ``m.f(x)``, ``f[0](x)``; the name's node and the call.
+
+        Only the names' places in the text are looked at: a large file has thousands of calls.
+        """
+        text = "|".join(sorted({re.escape(name) for name in names}))
+        for match in re.finditer(rf"\b(?:{text})\b".encode(), self.data):
+            node = self.root.named_descendant_for_byte_range(*match.span())
+            if node is None or node.type != "identifier":
+                continue
+            callee = node
+            while callee.parent is not None and callee.parent.type in ("attribute", "subscript"):
+                callee = callee.parent
+            if callee.parent is not None and callee.parent.type == "call":
+                if callee.parent.child_by_field_name("function") == callee:
+                    yield node, callee.parent
 
     def node_at(self, position: Position) -> Node | None:
         """The smallest named node at a place."""
@@ -266,6 +271,23 @@ class Document:
         except (ValueError, RecursionError, MemoryError):
             return None
         return None
+
+
+_WITH_STATEMENTS = frozenset(
+    "module block function_definition class_definition decorated_definition if_statement "
+    "elif_clause else_clause for_statement while_statement with_statement try_statement "
+    "except_clause except_group_clause finally_clause match_statement case_clause ERROR".split()
+)
+
+
+def _statements(root: Node) -> Iterator[Node]:
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if node.type.endswith(("_statement", "_definition")):
+            yield node
+        if node.type in _WITH_STATEMENTS:
+            stack.extend(reversed(node.named_children))
 
 
 def _common_prefix(a: bytes, b: bytes) -> int:

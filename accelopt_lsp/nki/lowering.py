@@ -394,6 +394,11 @@ def _lower(
     return builder.finish()
 
 
+def forget() -> None:
+    """Drop every kept result."""
+    _lower.cache_clear()
+
+
 def _load_rules() -> None:
     if not _RULES:
         from accelopt_lsp.nki import composites, instruction_calls  # noqa: F401

@@ -1,0 +1,215 @@
+"""How fast static analysis is, on the largest files of a checkout of nki-library.
+
+    analysis_speed.py CHECKOUT [--files N] [--edits N] [--json FILE] [--no-check]
+
+Per file, in one process, with every cache empty where it says cold:
+
+``syntax``   parsing the text and the rules that its tree decides (the editor's first tier)
+``cold``     parsing and full analysis, files that it imports included
+``edit``     full analysis after one typed character, at places spread over the file
+``known``    the same with arguments for the kernels (``nki_library_arguments.toml``): cold, edit
+
+and for all files, in processes of their own, ``accelopt check``: with an empty cache, and with
+a full one.
+
+Times within this process are CPU times: what a clock on the wall shows where nobody else uses
+the machine. ``check`` is timed by the clock. ``unit`` is the time of a fixed piece of Python,
+measured between the files: what slows that down slows everything down.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import math
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from accelopt_lsp.analysis import AnalysisOptions, analyze, analyze_syntax
+from accelopt_lsp.analysis.caches import clear_caches
+from accelopt_lsp.analysis.syntax import Document
+from accelopt_lsp.nki.arguments import ArgumentSpec, LiteralSpec, SpecError, parse_spec
+
+HERE = Path(__file__).parent
+PACKAGE = "src/nkilib_src/nkilib"
+BUDGETS = {
+    "syntax": 100.0,
+    "cold": 500.0,
+    "edit": 200.0,
+    "known cold": 500.0,
+    "known edit": 200.0,
+    "check cold": 8000.0,
+    "check warm": 1500.0,
+}
+"""Limits in ms on two cores: of the 95th percentile for files, of the time for ``check``."""
+
+
+def largest(checkout: Path, count: int) -> list[Path]:
+    """The largest Python files."""
+    files = sorted(checkout.rglob("*.py"), key=lambda p: (-p.stat().st_size, p))
+    return files[:count]
+
+
+def known_arguments(checkout: Path) -> dict[Path, list[tuple[str, Mapping[str, ArgumentSpec]]]]:
+    """Kernels by file, with what they are called with; the first usable case of each."""
+    data = tomllib.loads((HERE / "conformance/nki_library_arguments.toml").read_text("utf-8"))
+    found: dict[Path, dict[str, Mapping[str, ArgumentSpec]]] = {}
+    for case in data["case"]:
+        file, _, name = case["kernel"].partition("::")
+        try:
+            specs = {k: _spec(v) for k, v in case.get("arguments", {}).items()}
+        except SpecError:
+            continue
+        found.setdefault(checkout / PACKAGE / file, {}).setdefault(name, specs)
+    return {path: list(kernels.items()) for path, kernels in found.items()}
+
+
+def _spec(value: Any) -> ArgumentSpec:
+    """A value of the table as a SPEC.
+
+    Raises:
+        SpecError: it is an object of the library.
+    """
+    if isinstance(value, str):
+        try:
+            return parse_spec(value)
+        except SpecError:
+            if value.startswith("="):
+                raise
+            return LiteralSpec(value)
+    if isinstance(value, bool | int | float):
+        return LiteralSpec(value)
+    if isinstance(value, dict) and "tensor" in value:
+        return parse_spec(value["tensor"])
+    raise SpecError(f"{value!r} is no plain SPEC")
+
+
+def edits(text: str, count: int) -> Iterator[str]:
+    """The text with one more character in it, at places spread evenly over it."""
+    for number in range(count):
+        place = len(text) * (2 * number + 1) // (2 * count)
+        while place < len(text) and not (text[place - 1].isalnum() and not text[place].isalnum()):
+            place += 1
+        yield text[:place] + "1" + text[place:]
+
+
+def milliseconds(work: Callable[[], Any]) -> float:
+    start = time.process_time()
+    work()
+    return (time.process_time() - start) * 1e3
+
+
+def unit() -> float:
+    """A fixed piece of Python, in ms."""
+    return milliseconds(lambda: sum({i: str(i) for i in range(60_000)}.keys()))
+
+
+def measure(path: Path, count: int, kernels: list[tuple[str, Mapping[str, ArgumentSpec]]]) -> Any:
+    """All figures of one file, in ms."""
+    text = path.read_text("utf-8")
+    clear_caches()
+    found: dict[str, list[float]] = {
+        "syntax": [milliseconds(lambda: analyze_syntax(Document.parse(text)))]
+    }
+    found["cold"], found["edit"] = _tiers(text, path, count, AnalysisOptions())
+    if kernels:
+        options = AnalysisOptions(overrides=dict(kernels))
+        found["known cold"], found["known edit"] = _tiers(text, path, count, options)
+    return found
+
+
+def _tiers(
+    text: str, path: Path, count: int, options: AnalysisOptions
+) -> tuple[list[float], list[float]]:
+    clear_caches()
+    document = Document.parse(text)
+    cold = milliseconds(lambda: analyze(Document.parse(text), path=path, options=options))
+    edited = [
+        milliseconds(lambda: analyze(document.updated(new), path=path, options=options))  # noqa: B023
+        for new in edits(text, count)
+    ]
+    return [cold], edited
+
+
+def check(checkout: Path) -> dict[str, list[float]]:
+    """``accelopt check`` over everything, each run in a process of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        environment = os.environ | {"ACCELOPT_CACHE_DIR": folder}
+        command = [sys.executable, "-m", "accelopt_lsp.cli", "check", "--jobs", "2", str(checkout)]
+
+        def run() -> float:
+            start = time.perf_counter()
+            done = subprocess.run(command, env=environment, capture_output=True, check=False)
+            if done.returncode not in (0, 1):
+                raise RuntimeError(done.stderr.decode())
+            return (time.perf_counter() - start) * 1e3
+
+        return {
+            "check cold": [run()],
+            "check warm": [run() for _ in range(3)],
+        }
+
+
+def percentile(values: list[float], share: float) -> float:
+    """The smallest value that this share of all values does not exceed."""
+    return sorted(values)[math.ceil(len(values) * share) - 1]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("checkout", type=Path)
+    parser.add_argument("--files", type=int, default=20)
+    parser.add_argument("--edits", type=int, default=5)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--no-check", action="store_true")
+    options = parser.parse_args()
+    logging.disable(logging.CRITICAL)
+    checkout = options.checkout.resolve()
+    known = known_arguments(checkout)
+    all_figures: dict[str, list[float]] = {}
+    rows: dict[str, dict[str, list[float]]] = {}
+    units = [unit()]
+    analyze(Document.parse("import nki\n"))
+    files = largest(checkout, options.files)
+    for path in dict.fromkeys([*files, *(p for p in known if p.is_file())]):
+        figures = measure(path, options.edits, known.get(path, []))
+        name = path.relative_to(checkout).as_posix()
+        if path not in files:
+            figures = {k: v for k, v in figures.items() if k.startswith("known")}
+        rows[name] = figures
+        units.append(unit())
+        for tier, values in figures.items():
+            all_figures.setdefault(tier, []).extend(values)
+        shown = "  ".join(f"{tier} {max(values):.0f}" for tier, values in figures.items())
+        print(f"{name.rpartition('/')[2]:48s} {shown}", flush=True)
+    if not options.no_check:
+        all_figures |= check(checkout)
+    print(f"\nunit {statistics.median(units):.1f} ms, {min(units):.1f} to {max(units):.1f}")
+    print(f"{'ms':12s} {'n':>4s} {'p50':>8s} {'p95':>8s} {'max':>8s} {'budget':>8s}")
+    missed = []
+    for tier, values in all_figures.items():
+        p95 = percentile(values, 0.95)
+        print(
+            f"{tier:12s} {len(values):4d} {percentile(values, 0.5):8.1f} {p95:8.1f} "
+            f"{max(values):8.1f} {BUDGETS[tier]:8.0f}"
+        )
+        if p95 > BUDGETS[tier]:
+            missed.append(tier)
+    if options.json is not None:
+        data = {"files": rows, "all": all_figures, "unit": units}
+        options.json.write_text(json.dumps(data, indent=1) + "\n", "utf-8")
+    print("over budget: " + ", ".join(missed) if missed else "all within budget")
+    return int(bool(missed))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
