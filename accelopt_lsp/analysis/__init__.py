@@ -18,6 +18,7 @@ from accelopt_lsp.analysis.results import (
 
 if TYPE_CHECKING:
     from accelopt_lsp.analysis.syntax import Document
+    from accelopt_lsp.analysis.workspace import Workspace
 
 __all__ = [
     "AnalysisOptions",
@@ -31,12 +32,16 @@ __all__ = [
 
 
 def analyze(
-    document: Document, *, path: Path | None = None, options: AnalysisOptions | None = None
+    document: Document,
+    *,
+    path: Path | None = None,
+    options: AnalysisOptions | None = None,
+    workspace: Workspace | None = None,
 ) -> FileAnalysis:
     """Analyze a file; see :func:`accelopt_lsp.analysis.files.analyze`."""
     from accelopt_lsp.analysis.files import analyze as run
 
-    return run(document, path=path, options=options)
+    return run(document, path=path, options=options, workspace=workspace)
 
 
 def analyze_syntax(document: Document, *, options: AnalysisOptions | None = None) -> SyntaxAnalysis:

@@ -36,12 +36,18 @@ from accelopt_lsp.nki.operands import Buffer
 def _call(m: Machine, node: ast.Call) -> Value:
     callee = m.eval(node.func)
     args, kwargs, nodes = _arguments(m, node)
-    line = m.line
-    m.line = node.lineno
+    if m.foreign:
+        line = m.foreign_line
+        try:
+            return call_value(m, node, callee, args, kwargs, {})
+        finally:
+            m.foreign_line = line
+    line, site = m.line, m.site
+    m.line, m.site = node.lineno, node
     try:
         return call_value(m, node, callee, args, kwargs, nodes)
     finally:
-        m.line = line
+        m.line, m.site = line, site
 
 
 def _arguments(
@@ -178,7 +184,7 @@ def call_function(
         node = function.node
         if isinstance(node, ast.Lambda):
             return m.eval(node.body)
-        if "yield" in m.document.text and _is_generator(node):
+        if _is_generator(node):
             m.unknown(f"{function.name} is a generator")
             return Unknown("generators are not analyzed")
         signal = m.run(node.body)

@@ -8,13 +8,10 @@ from accelopt_lsp.analysis.machine import Machine
 from accelopt_lsp.analysis.scope import Scope
 from accelopt_lsp.analysis.values import ClassValue, Function, Instance, Unknown, Value
 
-_MEMBERS = "class members"
-
 
 def class_members(m: Machine, cls: ClassValue) -> dict[str, Value]:
     """Attributes and methods that a class body defines."""
-    cache: dict[int, dict[str, Value]] = m.document.cache.setdefault(_MEMBERS, {})
-    found = cache.get(id(cls.node))
+    found = cls.members
     if found is None:
         scope = Scope(m.journal, cls.scope)
         outer, m.scope = m.scope, scope
@@ -24,7 +21,7 @@ def class_members(m: Machine, cls: ClassValue) -> dict[str, Value]:
                 _member(m, statement, members, scope)
         finally:
             m.scope = outer
-        found = cache[id(cls.node)] = members
+        found = cls.members = members
     return found
 
 

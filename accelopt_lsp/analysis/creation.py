@@ -9,7 +9,7 @@ from attrs import evolve
 
 from accelopt_lsp.analysis.affine import Undecided
 from accelopt_lsp.analysis.issue import call_api
-from accelopt_lsp.analysis.machine import Machine, Record
+from accelopt_lsp.analysis.machine import Machine
 from accelopt_lsp.analysis.references import as_buffer, as_dtype
 from accelopt_lsp.analysis.tensors import size
 from accelopt_lsp.analysis.values import (
@@ -79,9 +79,7 @@ def fill(m: Machine, node: ast.AST, view: View, value: Any, count: int = 1) -> N
         values = {"dst": operand, "value": number}
         slot = "dst"
     lowered = lower(m.dialect, name, values, m.target)
-    m.records.append(
-        Record(m.line, node, lowered, m.times * count, tuple(m.loops), {slot: view}, {})
-    )
+    m.note(node, lowered, {slot: view}, times=m.times * count)
     m.touch(view, written=True)
 
 

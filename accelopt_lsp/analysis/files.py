@@ -11,6 +11,7 @@ from accelopt_lsp.analysis.arguments import discover_arguments
 from accelopt_lsp.analysis.directives import find_suppressions
 from accelopt_lsp.analysis.hints import build_hints
 from accelopt_lsp.analysis.kernels import KernelSource, detect_dialect, find_kernels
+from accelopt_lsp.analysis.machine import Machine
 from accelopt_lsp.analysis.results import (
     AnalysisOptions,
     FileAnalysis,
@@ -22,6 +23,7 @@ from accelopt_lsp.analysis.rules import Context, FileContext, Tier, rules_of, wi
 from accelopt_lsp.analysis.runner import run_kernel
 from accelopt_lsp.analysis.syntax import Document
 from accelopt_lsp.analysis.workload import collect, issues_of
+from accelopt_lsp.analysis.workspace import Workspace
 from accelopt_lsp.nki.arguments import KernelArguments
 from accelopt_lsp.nki.diagnostics import Diagnostic
 from accelopt_lsp.nki.dialects import Dialect
@@ -55,18 +57,25 @@ def _tree_findings(
 
 
 def analyze(
-    document: Document, *, path: Path | None = None, options: AnalysisOptions | None = None
+    document: Document,
+    *,
+    path: Path | None = None,
+    options: AnalysisOptions | None = None,
+    workspace: Workspace | None = None,
 ) -> FileAnalysis:
     """Analyze a file: both tiers. Runs nothing of it and never raises.
 
     Args:
         document: the file's text.
-        path: where it is, to find references beside it.
+        path: where it is, to find references beside it and modules around it.
         options: what the caller decides.
+        workspace: the files around it, as far as others have looked at them already; callers
+            that keep one refresh it when files may have changed.
     """
     options = options or AnalysisOptions()
+    workspace = workspace or Workspace()
     sources = find_kernels(document)
-    kernels = tuple(_analyzed(document, kernel, path, options) for kernel in sources)
+    kernels = tuple(_analyzed(document, kernel, path, options, workspace) for kernel in sources)
     found = _tree_findings(document, sources, options)
     for kernel in kernels:
         found.extend(kernel.diagnostics)
@@ -74,11 +83,15 @@ def analyze(
 
 
 def _analyzed(
-    document: Document, kernel: KernelSource, path: Path | None, options: AnalysisOptions
+    document: Document,
+    kernel: KernelSource,
+    path: Path | None,
+    options: AnalysisOptions,
+    workspace: Workspace,
 ) -> KernelAnalysis:
     """One kernel; a defect of the analysis costs this kernel's figures and nothing else."""
     try:
-        return analyze_kernel(document, kernel, path=path, options=options)
+        return analyze_kernel(document, kernel, path=path, options=options, workspace=workspace)
     except Exception as error:
         _log.exception("the analysis of %s failed", kernel.qualname)
         reason = f"the analysis failed ({type(error).__name__}: {error}); this is a defect"
@@ -117,15 +130,31 @@ def analyze_kernel(
     *,
     path: Path | None = None,
     options: AnalysisOptions | None = None,
+    workspace: Workspace | None = None,
 ) -> KernelAnalysis:
     """Analyze one kernel of a file. Never raises."""
     options = options or AnalysisOptions()
     overrides = options.overrides_for(kernel)
     arguments = discover_arguments(document, kernel, path=path, overrides=overrides)
     target = target_for(kernel, arguments, options)
-    machine = run_kernel(document, kernel, arguments, target)
+    machine = run_kernel(document, kernel, arguments, target, path=path, workspace=workspace)
     if machine is None:
         return KernelAnalysis(kernel, arguments, target.name)
+    try:
+        return _read(document, kernel, arguments, machine, options)
+    finally:
+        machine.close()
+
+
+def _read(
+    document: Document,
+    kernel: KernelSource,
+    arguments: KernelArguments,
+    machine: Machine,
+    options: AnalysisOptions,
+) -> KernelAnalysis:
+    """What a run tells about its kernel."""
+    target = machine.target
     facts = collect(machine)
     workload = facts.workload
     flops = product_flops(issues_of(machine.records), target)
@@ -143,6 +172,7 @@ def analyze_kernel(
         profile=profile,
         hints=build_hints(machine, workload, profile),
         diagnostics=_reported(document, without_repeats(diagnostics), options),
+        dependencies=machine.home.dependencies(),
     )
 
 

@@ -91,10 +91,11 @@ def referenced(kernel: KernelSource, reference: Path) -> Mapping[str, ArgumentSp
         text = reference.read_text("utf-8")
     except (OSError, UnicodeDecodeError):
         return {}
-    machine = new_machine(Document.parse(text))
+    machine = new_machine(Document.parse(text), path=reference)
     inputs = _call(machine, "get_inputs", [])
-    if "transform_to_nki_inputs" in machine.module.names:
-        inputs = _call(machine, "transform_to_nki_inputs", [inputs])
+    transform = "transform_to_nki_inputs"
+    if isinstance(machine.home.lookup(machine, transform), Function):
+        inputs = _call(machine, transform, [inputs])
     if isinstance(inputs, dict):
         named = {str(k): spec_of(v) for k, v in inputs.items()}
     else:
@@ -109,7 +110,7 @@ def referenced(kernel: KernelSource, reference: Path) -> Mapping[str, ArgumentSp
 def _call(machine: Machine, name: str, args: list[Value]) -> Value:
     from accelopt_lsp.analysis.calls import call_function
 
-    function = machine.module.names.get(name)
+    function = machine.home.lookup(machine, name)
     if not isinstance(function, Function):
         return None
     try:

@@ -284,9 +284,7 @@ def _record(
         result = View.whole(storage)
         views[RESULT] = result
         m.fresh[storage.id] = len(m.records)
-    m.records.append(
-        Record(m.line, node, lowered, m.times, tuple(m.loops), views, nodes, cuts=cuts)
-    )
+    m.note(node, lowered, views, nodes, cuts=cuts)
     _touch_operands(m, lowered, views)
     return result
 

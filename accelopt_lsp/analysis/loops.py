@@ -76,7 +76,7 @@ def _for(m: Machine, node: ast.For) -> Signal | None:
 def _uncounted(m: Machine, node: ast.For, reason: str) -> None:
     """Visit a body whose iterations cannot be counted: its limits are checked all the same."""
     records = len(m.records)
-    if m.in_kernel:
+    if m.in_kernel and not m.foreign:
         m.uncounted_loops.append((node.lineno, ast.unparse(node.target), _trips_text(node.iter)))
     bind(m, node.target, Unknown(reason, number=True))
     m.run(node.body)
@@ -109,13 +109,14 @@ class Loop:
         visible: bool = True,
     ) -> None:
         self.m = m
-        self.visible = visible
+        self.visible = visible and not m.foreign
         self.target = target
         self.over = over
         self.body = body
         self.name = ast.unparse(target)
-        self.line = getattr(node, "lineno", m.line)
-        self.end_line = getattr(node, "end_lineno", None) or self.line
+        own = not m.foreign
+        self.line = getattr(node, "lineno", m.line) if own else m.line
+        self.end_line = (getattr(node, "end_lineno", None) if own else None) or self.line
         self.carried: tuple[str, ...] = ()
         self.assigned = tuple(_stored_names(target))
         if isinstance(node, ast.For | ast.AsyncFor):

@@ -11,11 +11,13 @@ import ast
 from collections.abc import Callable
 from itertools import count
 from math import prod
+from pathlib import Path
 from typing import Any
 
 from attrs import define, field, frozen
 
-from accelopt_lsp.analysis.affine import Undecided, Var, split
+from accelopt_lsp.analysis.affine import NeedSplit, Undecided, Var, split
+from accelopt_lsp.analysis.modules import MODULE_STEPS, Home, Origin
 from accelopt_lsp.analysis.names import Aliases
 from accelopt_lsp.analysis.scope import UNBOUND, Journal, Scope
 from accelopt_lsp.analysis.syntax import Document
@@ -32,6 +34,7 @@ EXTRA_STEPS = 15_000
 MAX_GRANTS = 3
 MAX_PARTS = 4096
 MAX_CALL_DEPTH = 40
+MAX_CIRCLES = 3
 MAX_BITS = 256
 MAX_LENGTH = 100_000
 
@@ -58,6 +61,8 @@ class Record:
         nodes: syntax of the arguments by slot, for diagnostics.
         accumulates: the destination is also read (products added up in PSUM).
         cuts: what a mask leaves of the result.
+        origin: where the call stands, if in another file; then ``line`` and ``node`` are of
+            the analyzed file's call that led there.
     """
 
     line: int
@@ -69,6 +74,7 @@ class Record:
     nodes: dict[str, ast.AST]
     accumulates: bool = False
     cuts: tuple[tuple[int, int, int], ...] = ()
+    origin: Origin | None = None
 
 
 @frozen(slots=True, eq=False)
@@ -97,14 +103,14 @@ class LoopVisit:
 
 @frozen(slots=True, eq=False)
 class Finding:
-    """Something a rule may report: code, place and message."""
+    """Something a rule may report: code, place and message; ``origin`` as for records."""
 
     code: str
     message: str
     node: ast.AST
     severity: Severity | None = None
     role: str | None = None
-    related: tuple[tuple[int, str], ...] = ()
+    origin: Origin | None = None
 
 
 @define(slots=True)
@@ -125,10 +131,17 @@ class Budget:
 
 @define(slots=True, eq=False)
 class Machine:
-    """One abstract run."""
+    """One abstract run.
+
+    Attributes:
+        home: the analyzed file as a module.
+        site: the analyzed file's call that is open while other files' code runs.
+        foreign_line: the statement that runs in another file.
+        guarded_imports: open ``try`` statements that expect a failing import.
+    """
 
     document: Document
-    aliases: Aliases
+    home: Home
     dialect: Dialect
     target: Target
     grid: tuple[int, ...] = ()
@@ -157,11 +170,92 @@ class Machine:
     line: int = 1
     in_kernel: bool = False
     placed: bool = False
+    site: ast.AST | None = None
+    foreign_line: int = 0
+    guarded_imports: int = 0
+    importing: dict[int, int] = field(factory=dict)
     _storage_ids: Any = field(factory=count)
 
     def __attrs_post_init__(self) -> None:
-        self.module = Scope(self.journal)
-        self.scope = self.module
+        self.module = self.home.scope
+        self.scope = Scope(self.journal, self.module)
+
+    # -- files ---------------------------------------------------------------------
+
+    @property
+    def aliases(self) -> Aliases:
+        """Imports of the file whose code runs."""
+        home: Home = self.scope.home
+        return home.aliases
+
+    @property
+    def foreign(self) -> bool:
+        """Whether code of another file runs than the analyzed one's."""
+        return self.scope.home is not self.home
+
+    @property
+    def origin(self) -> Origin | None:
+        """Where the code that runs stands, if in another file."""
+        home: Home = self.scope.home
+        return None if home is self.home else Origin(str(home.path or ""), self.foreign_line)
+
+    def home_of(self, path: Path) -> Home:
+        """A module of the checkout, shared by all analyses of the workspace."""
+        if path == self.home.path:
+            return self.home
+        workspace = self.home.workspace
+        key = (path, self.target.name, self.dialect)
+        found: Home | None = workspace.evaluated.get(key)
+        if found is None:
+            source = workspace.source(path)
+            parsed = source.parsed if source is not None else None
+            found = workspace.evaluated[key] = Home(parsed, path, workspace)
+        return found
+
+    def enter_import(self, home: Home) -> bool:
+        """Begin to look up a name of a module; False where modules import in a circle."""
+        depth = self.importing.get(id(home), 0)
+        if depth >= MAX_CIRCLES:
+            return False
+        self.importing[id(home)] = depth + 1
+        return True
+
+    def leave_import(self, home: Home) -> None:
+        self.importing[id(home)] -= 1
+
+    def apart(self, home: Home, body: list[ast.stmt]) -> str | None:
+        """Run statements of a module, apart from what the kernel does at the moment.
+
+        Returns:
+            Why they could not be run; None if they were.
+        """
+        logs = self._logs()
+        lengths = [len(log) for log in logs]
+        keep = (self.scope, self.journal, self.loops, self.budget, self.in_kernel, self.line)
+        program, guards, outer = self.program, self.guarded_imports, home.scope.journal
+        foreign_line = self.foreign_line
+        self.scope, self.loops, self.in_kernel, self.program = home.scope, [], False, []
+        self.journal = home.scope.journal = Journal()
+        self.budget = Budget(limit=max(0, MODULE_STEPS - home.steps))
+        self.guarded_imports = 0
+        try:
+            self.run(body)
+        except OutOfSteps:
+            return f"module {home.name} is too large to analyze"
+        except (NeedSplit, Undecided, KernelRaises) as why:
+            return str(why)
+        finally:
+            home.steps += self.budget.steps
+            home.scope.journal = outer
+            self.program, self.guarded_imports, self.foreign_line = program, guards, foreign_line
+            self.scope, self.journal, self.loops, self.budget, self.in_kernel, self.line = keep
+            for log, length in zip(logs, lengths, strict=True):
+                del log[length:]
+        return None
+
+    def close(self) -> None:
+        """Undo what this run changed in modules that others share."""
+        self.journal.rollback(0)
 
     # -- running -----------------------------------------------------------------
 
@@ -186,13 +280,30 @@ class Machine:
         found = self.scope.find(name)
         return free_name(self, name) if found is UNBOUND else found
 
+    def free_name_in(self, home: Home, name: str) -> Value:
+        """A name that a module does not bind: an import from elsewhere, a builtin, or unknown."""
+        canonical = home.aliases.canonical(name)
+        if canonical is not None:
+            if canonical.startswith("."):
+                return Unknown(f"{name} comes from {canonical}, which is not found")
+            return Ref(canonical)
+        if name in BUILTIN_NAMES:
+            return Ref(f"builtins.{name}")
+        if name == "__name__":
+            return home.name
+        return Unknown(f"{name} is not defined in {home.name}")
+
     def run(self, body: list[ast.stmt]) -> Signal | None:
         """Execute statements; gives (``return``, value), (``break``, None) ... or None."""
+        own = not self.foreign
         for node in body:
             self.budget.steps += 1
             if self.budget.steps > self.budget.limit:
                 raise OutOfSteps
-            self.line = node.lineno
+            if own:
+                self.line = node.lineno
+            else:
+                self.foreign_line = node.lineno
             handler = EXECUTORS.get(type(node))
             if handler is None:
                 self.unknown(f"{type(node).__name__} statements are not analyzed")
@@ -206,6 +317,10 @@ class Machine:
                 return signal
         return None
 
+    def place(self, node: ast.AST) -> ast.AST:
+        """A node of the analyzed file: the given one, or the call that led to other files."""
+        return self.site if self.foreign and self.site is not None else node
+
     # -- writing down --------------------------------------------------------------
 
     @property
@@ -215,8 +330,38 @@ class Machine:
 
     def unknown(self, reason: str, line: int | None = None) -> None:
         """Note that something on a line could not be counted."""
-        if self.in_kernel:
+        if not self.in_kernel:
+            return
+        if self.foreign:
+            home: Home = self.scope.home
+            self.unknowns.append((self.line, f"{reason} ({home.name}:{line or self.foreign_line})"))
+        else:
             self.unknowns.append((line or self.line, reason))
+
+    def note(
+        self,
+        node: ast.AST,
+        lowered: Lowered,
+        views: dict[str, View],
+        nodes: dict[str, ast.AST] | None = None,
+        *,
+        times: int | None = None,
+        cuts: tuple[tuple[int, int, int], ...] = (),
+    ) -> None:
+        """Write down a call that issues instructions."""
+        self.records.append(
+            Record(
+                self.line,
+                self.place(node),
+                lowered,
+                self.times if times is None else times,
+                tuple(self.loops),
+                views,
+                nodes or {},
+                cuts=cuts,
+                origin=self.origin,
+            )
+        )
 
     def find(
         self,
@@ -227,7 +372,9 @@ class Machine:
         role: str | None = None,
     ) -> None:
         if self.in_kernel:
-            self.findings.append(Finding(code, message, node, severity, role))
+            self.findings.append(
+                Finding(code, message, self.place(node), severity, role, self.origin)
+            )
 
     def new_storage(
         self,
@@ -250,7 +397,8 @@ class Machine:
             self.line,
             tuple(self.loops),
             kind,
-            node,
+            None if node is None else self.place(node),
+            self.origin,
         )
         self.storages.append(storage)
         return storage
@@ -282,24 +430,16 @@ class Machine:
         )
 
     def snapshot(self) -> tuple[int, ...]:
-        return (
-            self.journal.mark(),
-            len(self.records),
-            len(self.accesses),
-            len(self.storages),
-            len(self.visits),
-            len(self.findings),
-            len(self.unknowns),
-            len(self.unsupported),
-            len(self.appended),
-            len(self.used_lists),
-            len(self.outputs),
-        )
+        return (self.journal.mark(), *(len(log) for log in self._logs()))
 
     def restore(self, mark: tuple[int, ...]) -> None:
         """Forget everything since a snapshot."""
         self.journal.rollback(mark[0])
-        logs: tuple[list[Any], ...] = (
+        for log, length in zip(self._logs(), mark[1:], strict=True):
+            del log[length:]
+
+    def _logs(self) -> tuple[list[Any], ...]:
+        return (
             self.records,
             self.accesses,
             self.storages,
@@ -311,8 +451,6 @@ class Machine:
             self.used_lists,
             self.outputs,
         )
-        for log, length in zip(logs, mark[1:], strict=True):
-            del log[length:]
 
 
 Signal = tuple[str, Any]
@@ -323,13 +461,10 @@ BUILTIN_NAMES = frozenset(
 
 
 def free_name(m: Machine, name: str) -> Value:
-    """A name that no scope binds: an import, a builtin, or unknown."""
-    canonical = m.aliases.canonical(name)
-    if canonical is not None:
-        return Ref(canonical)
-    if name in BUILTIN_NAMES:
-        return Ref(f"builtins.{name}")
-    return Unknown(f"{name} is not defined in this file")
+    """A name that no function binds: a global, an import, a builtin, or unknown."""
+    home: Home = m.scope.home
+    found = home.lookup(m, name)
+    return m.free_name_in(home, name) if found is UNBOUND else found
 
 
 RETURN, BREAK, CONTINUE = "return", "break", "continue"

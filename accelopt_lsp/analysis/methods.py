@@ -11,7 +11,7 @@ from accelopt_lsp.analysis import affine, dynamic
 from accelopt_lsp.analysis.affine import Affine, Undecided, Var
 from accelopt_lsp.analysis.host import host_method
 from accelopt_lsp.analysis.issue import call_api
-from accelopt_lsp.analysis.machine import MAX_LENGTH, Machine, Record
+from accelopt_lsp.analysis.machine import MAX_LENGTH, Machine
 from accelopt_lsp.analysis.references import as_buffer, as_dtype
 from accelopt_lsp.analysis.tensors import mesh_grid, reshape, select, size, sizes
 from accelopt_lsp.analysis.values import (
@@ -188,7 +188,7 @@ def _loop_reduce(m: Machine, node: ast.AST, bound: dict[str, Any]) -> Value:
         steps.append(("nisa.tensor_tensor", pair, m.times - first))
     for name, values, times in steps:
         lowered = lower(m.dialect, name, values, m.target)
-        m.records.append(Record(m.line, node, lowered, times, tuple(m.loops), {"src": value}, {}))
+        m.note(node, lowered, {"src": value}, times=times)
     m.touch(value, written=False)
     return result
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from accelopt_lsp.analysis.affine import Affine
 from accelopt_lsp.analysis.machine import Machine
 from accelopt_lsp.analysis.names import canonical_path
+from accelopt_lsp.analysis.scope import UNBOUND
 from accelopt_lsp.analysis.values import (
     Blocks,
     ClassValue,
@@ -18,6 +19,7 @@ from accelopt_lsp.analysis.values import (
     Instance,
     ListValue,
     Method,
+    ModuleValue,
     Ref,
     Unknown,
     Value,
@@ -76,6 +78,9 @@ def attribute_of(m: Machine, value: Value, name: str) -> Value:
         return _class_attribute(m, value, name)
     if isinstance(value, IndexArray) and name == "shape":
         return value.shape
+    if isinstance(value, ModuleValue):
+        found = value.home.attribute(m, name)
+        return Unknown(f"{value.home.name} has no {name!r}") if found is UNBOUND else found
     return Method(value, name)
 
 
@@ -91,6 +96,8 @@ def resolve(m: Machine, path: str) -> Value:
                 return special
     if path in _NUMBERS:
         return _NUMBERS[path]
+    if path == "typing.TYPE_CHECKING":
+        return False
     if path.startswith("nisa.nc_version.gen") and path[-1].isdigit():
         return int(path[-1])
     return Ref(path)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from attrs import field, frozen
 
 from accelopt_lsp.analysis.kernels import KernelSource
+from accelopt_lsp.analysis.workspace import Dependency
 from accelopt_lsp.nki.arguments import ArgumentSpec, KernelArguments
 from accelopt_lsp.nki.diagnostics import Diagnostic
 from accelopt_lsp.nki.dialects import Dialect
@@ -76,6 +77,8 @@ class KernelAnalysis:
         profile: estimate; its latency is None where something was not counted.
         hints: by line.
         diagnostics: findings in it.
+        dependencies: other files that this rests on, with digests; those that were looked for
+            and are absent have None.
     """
 
     source: KernelSource
@@ -85,6 +88,7 @@ class KernelAnalysis:
     profile: Profile | None = None
     hints: tuple[Hint, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
+    dependencies: tuple[Dependency, ...] = ()
 
 
 @frozen(slots=True)

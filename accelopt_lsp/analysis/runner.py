@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+from pathlib import Path
+from typing import Any
 
 from accelopt_lsp.analysis import (  # noqa: F401 - they register what they handle
     calls,
@@ -15,21 +17,22 @@ from accelopt_lsp.analysis.affine import NeedSplit, Undecided
 from accelopt_lsp.analysis.calls import call_function
 from accelopt_lsp.analysis.expressions import make_function
 from accelopt_lsp.analysis.kernels import KernelSource
-from accelopt_lsp.analysis.machine import Budget, KernelRaises, Machine, OutOfSteps, free_name
+from accelopt_lsp.analysis.machine import KernelRaises, Machine, OutOfSteps, free_name
+from accelopt_lsp.analysis.modules import Home
 from accelopt_lsp.analysis.names import Aliases, canonical_path, find_aliases
 from accelopt_lsp.analysis.references import attribute_of, resolve
-from accelopt_lsp.analysis.scope import UNBOUND
 from accelopt_lsp.analysis.syntax import Document
 from accelopt_lsp.analysis.tree import function_node, module_of
 from accelopt_lsp.analysis.values import (
-    ClassValue,
     Function,
     Iteration,
     ListValue,
+    ModuleValue,
     Unknown,
     Value,
     View,
 )
+from accelopt_lsp.analysis.workspace import Workspace, parse_module
 from accelopt_lsp.nki.arguments import (
     ArgumentSpec,
     DictSpec,
@@ -45,18 +48,6 @@ from accelopt_lsp.nki.dialects import Dialect
 from accelopt_lsp.nki.operands import Buffer
 from accelopt_lsp.nki.targets import Target, get_target
 
-MODULE_STEPS = 20_000
-_MODULE_STATEMENTS = (
-    ast.Assign,
-    ast.AnnAssign,
-    ast.AugAssign,
-    ast.FunctionDef,
-    ast.AsyncFunctionDef,
-    ast.ClassDef,
-    ast.If,
-    ast.Try,
-)
-
 
 def new_machine(
     document: Document,
@@ -65,33 +56,53 @@ def new_machine(
     target: Target | None = None,
     aliases: Aliases | None = None,
     grid: tuple[int, ...] = (),
+    path: Path | None = None,
+    workspace: Workspace | None = None,
 ) -> Machine:
-    """A machine that knows the module's constants, functions and classes. Never raises."""
-    machine = Machine(
-        document,
-        aliases if aliases is not None else find_aliases(document),
-        dialect,
-        target or get_target("trn2"),
-        grid,
-    )
-    machine.budget = Budget(limit=MODULE_STEPS)
-    for statement in module_of(document).body:
-        if not isinstance(statement, _MODULE_STATEMENTS):
-            continue
-        try:
-            machine.run([statement])
-        except (OutOfSteps, RecursionError):
-            break
-        except (NeedSplit, Undecided, KernelRaises):
-            continue
-    machine.budget = Budget()
-    return machine
+    """A machine over a file's globals, which are evaluated as they are asked for.
+
+    Args:
+        document: the file.
+        dialect, target: what calls are counted for.
+        aliases: its imports, if they are known already.
+        grid: launch grid.
+        path: where the file is; without it no other file is looked at.
+        workspace: the files around it.
+    """
+    target = target or get_target("trn2")
+    workspace = workspace or Workspace()
+    homes: dict[Any, Home] = document.cache.setdefault(_HOMES, {})
+    key = (path, target.name, dialect, id(workspace))
+    home = homes.get(key)
+    if home is None or home.workspace is not workspace:
+        names = aliases if aliases is not None else find_aliases(document)
+        parsed = document.cache.get(_PARSED)
+        if parsed is None:
+            parsed = document.cache[_PARSED] = parse_module(module_of(document), names)
+        if len(homes) >= MAX_HOMES:
+            homes.clear()
+        home = homes[key] = Home(parsed, None if path is None else path.absolute(), workspace)
+    return Machine(document, home, dialect, target, grid)
+
+
+MAX_HOMES = 8
+_HOMES = "modules"
+_PARSED = "parsed module"
 
 
 def run_kernel(
-    document: Document, kernel: KernelSource, arguments: KernelArguments, target: Target
+    document: Document,
+    kernel: KernelSource,
+    arguments: KernelArguments,
+    target: Target,
+    *,
+    path: Path | None = None,
+    workspace: Workspace | None = None,
 ) -> Machine | None:
-    """One abstract run; None if the kernel's syntax is broken. Never raises."""
+    """One abstract run; None if the kernel's syntax is broken. Never raises.
+
+    The caller closes the machine once it has read what it needs.
+    """
     node = function_node(document, kernel)
     if node is None:
         return None
@@ -101,21 +112,14 @@ def run_kernel(
         target=target,
         aliases=kernel.aliases,
         grid=arguments.grid,
+        path=path,
+        workspace=workspace,
     )
     function = _kernel_function(machine, kernel, node)
     machine.in_kernel = True
     machine.line = kernel.line
-    values: dict[str, Value] = {}
-    for parameter in kernel.parameters:
-        if parameter.kind == "kwargs":
-            continue
-        given = arguments.values.get(parameter.name)
-        if given is not None:
-            values[parameter.name] = argument_value(machine, parameter.name, given)
-        elif parameter.default is None and parameter.kind != "args":
-            number = parameter.annotation in ("int", "float")
-            values[parameter.name] = Unknown(f"argument {parameter.name} is not known", number)
     try:
+        values = _argument_values(machine, kernel, arguments)
         _run_programs(machine, function, values, kernel, 0)
     except KernelRaises:
         pass
@@ -128,16 +132,28 @@ def run_kernel(
     return machine
 
 
+def _argument_values(
+    machine: Machine, kernel: KernelSource, arguments: KernelArguments
+) -> dict[str, Value]:
+    values: dict[str, Value] = {}
+    for parameter in kernel.parameters:
+        if parameter.kind == "kwargs":
+            continue
+        given = arguments.values.get(parameter.name)
+        if given is not None:
+            values[parameter.name] = argument_value(machine, parameter.name, given)
+        elif parameter.default is None and parameter.kind != "args":
+            number = parameter.annotation in ("int", "float")
+            values[parameter.name] = Unknown(f"argument {parameter.name} is not known", number)
+    return values
+
+
 def _kernel_function(
     machine: Machine, kernel: KernelSource, node: ast.FunctionDef | ast.AsyncFunctionDef
 ) -> Function:
     """The kernel as a function; a method's ``self`` and closed-over names stay unknown."""
-    machine.loops.clear()
-    owner = kernel.qualname.partition(".")[0]
-    outer = machine.scope.names.get(owner)
     function = make_function(machine, kernel.name, node)
-    if isinstance(outer, ClassValue) and outer.name != kernel.name:
-        function.scope = machine.module
+    function.scope = machine.module
     return function
 
 
@@ -169,14 +185,22 @@ def argument_value(machine: Machine, name: str, spec: ArgumentSpec) -> Value:
 def _named(machine: Machine, name: str) -> Value:
     """A dotted name of a SPEC: something of the file, or of a module."""
     head, *rest = name.split(".")
-    value = machine.module.find(head)
-    if value is UNBOUND:
-        value = free_name(machine, head)
-        if isinstance(value, Unknown):
-            return resolve(machine, canonical_path(name))
+    value = free_name(machine, head)
+    if isinstance(value, Unknown):
+        value, rest = _from_module(machine, name)
     for part in rest:
         value = attribute_of(machine, value, part)
     return value
+
+
+def _from_module(machine: Machine, name: str) -> tuple[Value, list[str]]:
+    """The module of the checkout that a dotted name begins with, and the rest of the name."""
+    parts = name.split(".")
+    for count in range(len(parts) - 1, 0, -1):
+        module = machine.home.imported(machine, 0, ".".join(parts[:count]))
+        if module is not None:
+            return ModuleValue(module), parts[count:]
+    return resolve(machine, canonical_path(name)), []
 
 
 def _run_programs(

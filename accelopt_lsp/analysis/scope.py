@@ -53,12 +53,20 @@ class Journal:
 
 @define(slots=True, eq=False)
 class Scope:
-    """Names of one function (or of the module), with the scope around it."""
+    """Names of one function (or of the module), with the scope around it.
+
+    ``home``: the module that the code stands in (:class:`~accelopt_lsp.analysis.modules.Home`).
+    """
 
     journal: Journal
     parent: Scope | None = None
     names: dict[str, Any] = field(factory=dict)
     outer_names: set[str] = field(factory=set)
+    home: Any = None
+
+    def __attrs_post_init__(self) -> None:
+        if self.parent is not None:
+            self.home = self.parent.home
 
     def find(self, name: str) -> Any:
         """Value of a name, or :data:`UNBOUND` if it is bound neither here nor further out."""

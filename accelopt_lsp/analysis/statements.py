@@ -28,6 +28,7 @@ from accelopt_lsp.analysis.machine import (
     executes,
 )
 from accelopt_lsp.analysis.methods import extend, set_entry
+from accelopt_lsp.analysis.modules import ImportFails, catches_imports, run_import
 from accelopt_lsp.analysis.sequences import mutable_item
 from accelopt_lsp.analysis.tensors import index_parts, select, select_block
 from accelopt_lsp.analysis.tree import walk
@@ -73,7 +74,13 @@ def _expression(m: Machine, node: ast.Expr) -> Signal | None:
     return None
 
 
-@executes(ast.Pass, ast.Import, ast.ImportFrom, ast.Nonlocal, ast.Global)
+@executes(ast.Import, ast.ImportFrom)
+def _import(m: Machine, node: ast.Import | ast.ImportFrom) -> Signal | None:
+    run_import(m, node)
+    return None
+
+
+@executes(ast.Pass, ast.Nonlocal, ast.Global)
 def _nothing(m: Machine, node: ast.stmt) -> Signal | None:
     if isinstance(node, ast.Nonlocal | ast.Global):
         m.scope.outer_names.update(node.names)
@@ -179,7 +186,8 @@ def _assign_item(m: Machine, target: ast.Subscript, value: Value, source: ast.ex
         try:
             set_entry(m, owner, m.loops_of(owner), hashable(m.eval(target.slice)), value)
         except Undecided:
-            owner.clear()
+            for key in list(owner):
+                m.journal.set_item(owner, key, Unknown("a key of this dictionary is not known"))
 
 
 def _assign_list_item(m: Machine, owner: ListValue, index: Value, value: Value) -> None:
@@ -368,8 +376,20 @@ def _with(m: Machine, node: ast.With) -> Signal | None:
 
 @executes(ast.Try)
 def _try(m: Machine, node: ast.Try) -> Signal | None:
-    signal = m.run(node.body)
-    if signal is None:
+    guarded = catches_imports(node.handlers)
+    m.guarded_imports += guarded
+    failed = False
+    signal: Signal | None = None
+    try:
+        signal = m.run(node.body)
+    except ImportFails:
+        failed = True
+    finally:
+        m.guarded_imports -= guarded
+    if failed:
+        handler = next(h for h in node.handlers if catches_imports([h]))
+        signal = m.run(handler.body)
+    elif signal is None:
         signal = m.run(node.orelse)
     return m.run(node.finalbody) or signal
 

@@ -26,6 +26,7 @@ from accelopt_lsp.nki.dtypes import DType
 from accelopt_lsp.nki.operands import Buffer, Dynamic, OperandType, row_major_strides
 
 if TYPE_CHECKING:
+    from accelopt_lsp.analysis.modules import Home, Origin
     from accelopt_lsp.analysis.scope import Scope
 
 Value = Any
@@ -51,6 +52,13 @@ class Ref:
     @property
     def last(self) -> str:
         return self.path.rpartition(".")[2]
+
+
+@frozen(slots=True, eq=False)
+class ModuleValue:
+    """A module of the checkout."""
+
+    home: Home
 
 
 @frozen(slots=True)
@@ -81,11 +89,12 @@ class Function:
 
 @define(slots=True, eq=False)
 class ClassValue:
-    """A class of the file."""
+    """A class; ``members`` is None until somebody asks for them."""
 
     name: str
     node: ast.ClassDef
     scope: Scope
+    members: dict[str, Value] | None = None
 
 
 @define(slots=True, eq=False)
@@ -183,6 +192,8 @@ class Storage:
         loops: loop variables that were open then.
         kind: ``input``, ``tensor`` or ``temporary``.
         node: the call that created it, if a call did.
+        origin: where that call stands, if in another file than the analyzed one; ``node`` and
+            ``line`` are then of the call that led there.
     """
 
     id: int
@@ -195,6 +206,7 @@ class Storage:
     loops: tuple[Var, ...]
     kind: str
     node: ast.AST | None = None
+    origin: Origin | None = None
 
     @property
     def tile_shape(self) -> tuple[int, ...]:

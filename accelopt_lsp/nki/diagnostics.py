@@ -50,10 +50,11 @@ class Fix:
 
 @frozen(slots=True)
 class Related:
-    """Another place that explains a diagnostic."""
+    """Another place that explains a diagnostic; in the same file, if ``path`` is None."""
 
     span: Span
     message: str
+    path: str | None = None
 
 
 @frozen(slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 from accelopt_lsp import __version__
@@ -49,7 +50,19 @@ def _row(found: FileDiagnostic) -> dict[str, Any]:
         "severity": found.diagnostic.severity.value,
         "message": found.diagnostic.message,
         "fixable": found.fixable,
+        "related": [
+            {"path": _shown(r.path or found.path), "line": r.span.start.line, "message": r.message}
+            for r in found.diagnostic.related
+        ],
     }
+
+
+def _shown(path: str) -> str:
+    """A path below the current folder as relative to it, as the checked files are named."""
+    try:
+        return Path(path).relative_to(Path.cwd()).as_posix()
+    except ValueError:
+        return Path(path).as_posix()
 
 
 def to_text(report: CheckReport) -> str:
@@ -63,7 +76,8 @@ def to_text(report: CheckReport) -> str:
             f"{found.diagnostic.code}{mark} {found.diagnostic.message}"
         )
         for related in found.diagnostic.related:
-            lines.append(f"    line {related.span.start.line}: {related.message}")
+            file = f"{_shown(related.path)}:" if related.path is not None else "line "
+            lines.append(f"    {file}{related.span.start.line}: {related.message}")
     lines.extend(f"{path}: {message}" for path, message in report.problems)
     lines.append(summary(report))
     return "\n".join(lines)
@@ -156,7 +170,7 @@ def _result(found: FileDiagnostic, codes: list[str]) -> dict[str, Any]:
         "endLine": span.end.line,
         "endColumn": span.end.column,
     }
-    return {
+    result: dict[str, Any] = {
         "ruleId": found.diagnostic.code,
         "ruleIndex": codes.index(found.diagnostic.code),
         "level": _SARIF_LEVELS[found.diagnostic.severity],
@@ -166,6 +180,18 @@ def _result(found: FileDiagnostic, codes: list[str]) -> dict[str, Any]:
         ],
         "partialFingerprints": {"accelopt/v1": found.fingerprint()},
     }
+    if found.diagnostic.related:
+        result["relatedLocations"] = [
+            {
+                "physicalLocation": {
+                    "artifactLocation": {"uri": _shown(r.path or found.path)},
+                    "region": {"startLine": r.span.start.line},
+                },
+                "message": {"text": r.message},
+            }
+            for r in found.diagnostic.related
+        ]
+    return result
 
 
 def render(report: CheckReport, form: str) -> str:

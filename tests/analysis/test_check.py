@@ -157,6 +157,7 @@ def test_json(project):
         "severity": "error",
         "message": "tile spans 256 partitions, the hardware has 128",
         "fixable": False,
+        "related": [],
     }
     assert [d["fixable"] for d in data["diagnostics"] if d["code"] == "P01"] == [True]
 

@@ -29,10 +29,10 @@ def second(x):
 
 
 def test_a_defect_in_one_kernel_leaves_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    def failing(document, kernel, arguments, target):  # type: ignore[no-untyped-def]
+    def failing(document, kernel, *rest, **options):  # type: ignore[no-untyped-def]
         if kernel.name == "first":
             raise RuntimeError("broken")
-        return run_kernel(document, kernel, arguments, target)
+        return run_kernel(document, kernel, *rest, **options)
 
     monkeypatch.setattr("accelopt_lsp.analysis.files.run_kernel", failing)
     found = analyze(Document.parse(TWO_KERNELS))

@@ -11,13 +11,14 @@ from attrs import frozen
 
 from accelopt_lsp.analysis.kernels import KernelSource
 from accelopt_lsp.analysis.machine import Machine, Record
+from accelopt_lsp.analysis.modules import Origin
 from accelopt_lsp.analysis.roofline import overhead_ns
 from accelopt_lsp.analysis.sites import Site
 from accelopt_lsp.analysis.syntax import Document
 from accelopt_lsp.analysis.tree import span_of
 from accelopt_lsp.analysis.values import Storage
 from accelopt_lsp.analysis.workload import Facts
-from accelopt_lsp.nki.diagnostics import Diagnostic, Fix, Related, Severity, Span
+from accelopt_lsp.nki.diagnostics import Diagnostic, Fix, Position, Related, Severity, Span
 from accelopt_lsp.nki.instructions import Violation
 from accelopt_lsp.nki.profile import Profile
 from accelopt_lsp.nki.workload import Workload
@@ -100,7 +101,11 @@ class Rule:
         for finding in context.machine.findings:
             if finding.code == self.code:
                 yield self.diagnostic(
-                    context, finding.node, finding.message, severity=finding.severity
+                    context,
+                    finding.node,
+                    finding.message,
+                    severity=finding.severity,
+                    related=elsewhere(finding.origin),
                 )
 
     def violations(self, context: Context) -> Iterator[Diagnostic]:
@@ -110,7 +115,13 @@ class Rule:
                 if violation.code == self.code and self.applies(context, record, violation):
                     node = _argument(record, violation)
                     severity = self.severity_of(context, record)
-                    yield self.diagnostic(context, node, violation.message, severity=severity)
+                    yield self.diagnostic(
+                        context,
+                        node,
+                        violation.message,
+                        severity=severity,
+                        related=elsewhere(record.origin),
+                    )
 
     def severity_of(self, context: Context, record: Record) -> Severity:
         """How bad a broken limit is in this call."""
@@ -152,6 +163,14 @@ class Rule:
 
         text = inspect.cleandoc(cls.__doc__ or "")
         return f"# {cls.code}: {cls.name}\n\n{text}\n"
+
+
+def elsewhere(origin: Origin | None) -> tuple[Related, ...]:
+    """The place in another file that a finding at a call is about."""
+    if origin is None:
+        return ()
+    start = Position(origin.line, 1)
+    return (Related(Span(start, start), "the call that this is about", origin.path),)
 
 
 def _argument(record: Record, violation: Violation) -> ast.AST:

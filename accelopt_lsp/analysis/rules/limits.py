@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from accelopt_lsp.analysis.machine import Record
-from accelopt_lsp.analysis.rules.base import Context, Rule
+from accelopt_lsp.analysis.rules.base import Context, Rule, elsewhere
 from accelopt_lsp.nki.diagnostics import Diagnostic, Severity
 from accelopt_lsp.nki.dialects import Dialect
 from accelopt_lsp.nki.operands import Buffer
@@ -49,6 +49,7 @@ class PartitionLimit(Rule):
                     f"{storage.name or 'tensor'} spans {shape[0]} partitions, the hardware has "
                     f"{limit}",
                     self.place(context, storage),
+                    related=elsewhere(storage.origin),
                 )
         for found in super().check(context):
             if found.span.start.line not in reported:
@@ -138,6 +139,7 @@ class MemoryOverflow(Rule):
                 f"{storage.name or 'tensor'} needs {storage.partition_bytes} bytes a partition; "
                 f"{storage.buffer.upper()} has {size} on {target.name}",
                 self.place(context, storage),
+                related=elsewhere(storage.origin),
             )
         if not reported and not context.machine.placed:
             # Where the writer places tiles himself, many share a place and none is spilled.

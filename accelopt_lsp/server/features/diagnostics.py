@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from attrs import evolve
 from lsprotocol import types as lsp
 
-from accelopt_lsp.nki.diagnostics import Diagnostic, Position, Severity, Span
+from accelopt_lsp.nki.diagnostics import Diagnostic, Position, Related, Severity, Span
 from accelopt_lsp.server.documents import Document
 
 if TYPE_CHECKING:
@@ -78,9 +78,25 @@ def _moved(diagnostic: Diagnostic, document: Document, generation: int) -> Diagn
     related = tuple(
         evolve(r, span=moved)
         for r in diagnostic.related
-        if (moved := _moved_span(r.span, document, generation)) is not None
+        if (moved := _moved_related(r, document, generation)) is not None
     )
     return evolve(diagnostic, span=span, related=related)
+
+
+def _moved_related(related: Related, document: Document, generation: int) -> Span | None:
+    """Where a related place is now; places in other files stay."""
+    if related.path is not None:
+        return related.span
+    return _moved_span(related.span, document, generation)
+
+
+def _location(document: Document, related: Related) -> lsp.Location:
+    if related.path is None:
+        return lsp.Location(document.uri, document.index.span_range(related.span))
+    # Places in other files are lines: their columns are not needed.
+    start = lsp.Position(max(related.span.start.line - 1, 0), 0)
+    end = lsp.Position(max(related.span.end.line, 1), 0)
+    return lsp.Location(Path(related.path).as_uri(), lsp.Range(start, end))
 
 
 def _moved_span(span: Span, document: Document, generation: int) -> Span | None:
@@ -101,9 +117,7 @@ def to_lsp(
     related = None
     if diagnostic.related and app.client.related_information:
         related = [
-            lsp.DiagnosticRelatedInformation(
-                lsp.Location(document.uri, document.index.span_range(r.span)), r.message
-            )
+            lsp.DiagnosticRelatedInformation(_location(document, r), r.message)
             for r in diagnostic.related
         ]
     deprecated = diagnostic.deprecated and app.client.deprecated_tag

@@ -1,0 +1,409 @@
+"""Other files of a checkout: found by import, read through open buffers, parsed once.
+
+Nothing is executed and nothing is installed: an import is a path to look for below the folders
+that Python would search for a file of this checkout. What was read, and what was looked for and
+is absent, is noted with digests, so that a cache can tell whether a result still holds.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import sys
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from attrs import define, field, frozen
+
+from accelopt_lsp.analysis.names import Aliases, canonical_path, path_dialect
+from accelopt_lsp.analysis.syntax import Document
+from accelopt_lsp.analysis.tree import module_of
+from accelopt_lsp.nki.dialects import Dialect
+
+Overlay = Callable[[Path], "str | None"]
+"""Text of a file that is open in an editor; None where it is not."""
+
+_MARKERS = ("pyproject.toml", "setup.py", "setup.cfg", ".git")
+_EXTERNAL = frozenset(
+    "numpy torch jax ml_dtypes scipy pytest torch_neuronx torch_xla neuronxcc nki transformers "
+    "hypothesis matplotlib pandas tqdm einops triton".split()
+)
+"""Packages that no checkout brings along: not looked for."""
+_PARSED_LIMIT = 600
+
+
+@frozen(slots=True)
+class Limits:
+    """How much of a checkout one analysis may look at.
+
+    Attributes:
+        file_bytes: larger files are not read.
+        modules: files that are read at most.
+        ancestors: folders above a file that are searched.
+    """
+
+    file_bytes: int = 2_000_000
+    modules: int = 400
+    ancestors: int = 12
+
+
+@frozen(slots=True, order=True)
+class Dependency:
+    """A file that a result rests on.
+
+    Attributes:
+        path: absolute.
+        digest: SHA-256 of its text in UTF-8, in hexadecimal; None for a file that was looked
+            for and is absent (or cannot be read).
+    """
+
+    path: str
+    digest: str | None
+
+
+def digest_of(text: str) -> str:
+    """Digest of a text, as in :class:`Dependency`."""
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+@frozen(slots=True, eq=False)
+class Parsed:
+    """A module's text, parsed.
+
+    Attributes:
+        tree: statements; broken ones are missing.
+        aliases: imports of NKI and of other packages.
+        bindings: top-level statements by the names that they bind or change, in order.
+        stars: top-level ``from ... import *`` statements, in order.
+    """
+
+    tree: ast.Module
+    aliases: Aliases
+    bindings: Mapping[str, tuple[int, ...]]
+    stars: tuple[ast.ImportFrom, ...]
+
+
+@frozen(slots=True, eq=False)
+class Source:
+    """One file as it stands.
+
+    Attributes:
+        path: absolute.
+        text: its contents.
+        digest: of the text.
+    """
+
+    path: Path
+    text: str
+    digest: str
+
+    @property
+    def parsed(self) -> Parsed:
+        """Its statements; parsed once per content in this process. Never raises."""
+        found = _PARSED.get(self.digest)
+        if found is None:
+            found = _PARSED[self.digest] = parse_module(_tree_of(self.text))
+            while len(_PARSED) > _PARSED_LIMIT:
+                _PARSED.popitem(last=False)
+        else:
+            _PARSED.move_to_end(self.digest)
+        return found
+
+
+_PARSED: OrderedDict[str, Parsed] = OrderedDict()
+
+
+def _tree_of(text: str) -> ast.Module:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return module_of(Document.parse(text))
+
+
+def parse_module(tree: ast.Module, aliases: Aliases | None = None) -> Parsed:
+    """What a module binds where."""
+    bindings: dict[str, list[int]] = {}
+    stars: list[ast.ImportFrom] = []
+    for number, statement in enumerate(tree.body):
+        for name in dict.fromkeys(_bound(statement, stars)):
+            bindings.setdefault(name, []).append(number)
+    return Parsed(
+        tree,
+        aliases if aliases is not None else aliases_of_tree(tree),
+        {name: tuple(numbers) for name, numbers in bindings.items()},
+        tuple(stars),
+    )
+
+
+def _bound(node: ast.stmt, stars: list[ast.ImportFrom]) -> Iterator[str]:
+    """Names that a top-level statement binds or changes in place."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        yield node.name
+    elif isinstance(node, ast.Import):
+        for alias in node.names:
+            yield alias.asname or alias.name.partition(".")[0]
+    elif isinstance(node, ast.ImportFrom):
+        if any(alias.name == "*" for alias in node.names):
+            stars.append(node)
+        for alias in node.names:
+            yield alias.asname or alias.name
+    elif isinstance(node, ast.Expr):
+        yield from _changed(node.value)
+    elif isinstance(node, ast.If | ast.For | ast.While | ast.With | ast.Try):
+        if isinstance(node, ast.For):
+            yield from _targets(node.target)
+        blocks = [node.body, getattr(node, "orelse", []), getattr(node, "finalbody", [])]
+        blocks += [handler.body for handler in getattr(node, "handlers", [])]
+        for block in blocks:
+            for inner in block:
+                yield from _bound(inner, stars)
+    elif isinstance(node, ast.Assign):
+        for target in node.targets:
+            yield from _targets(target)
+    elif isinstance(node, ast.AnnAssign | ast.AugAssign):
+        yield from _targets(node.target)
+
+
+def _targets(node: ast.expr) -> Iterator[str]:
+    if isinstance(node, ast.Name):
+        yield node.id
+    elif isinstance(node, ast.Tuple | ast.List):
+        for element in node.elts:
+            yield from _targets(element)
+    elif isinstance(node, ast.Starred | ast.Subscript | ast.Attribute):
+        yield from _targets(node.value)
+
+
+def _changed(node: ast.expr) -> Iterator[str]:
+    """``TABLE.update(...)`` and the like change a name."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        yield from _targets(node.func.value)
+
+
+def aliases_of_tree(tree: ast.Module) -> Aliases:
+    """What :func:`find_aliases` finds, from CPython's tree: for files that are only imported."""
+    table: dict[str, str] = {}
+    origins: dict[str, Dialect] = {}
+    stars: list[str] = []
+    for node in _statements(tree.body):
+        if not isinstance(node, ast.Import | ast.ImportFrom):
+            continue
+        for local, path in _imported(node):
+            if local == "*":
+                stars.append(canonical_path(path))
+            elif local not in table:
+                table[local] = canonical_path(path)
+                dialect = path_dialect(path)
+                if dialect is not None:
+                    origins[local] = dialect
+    aliases = Aliases(table, origins, tuple(stars))
+    for statement in tree.body:
+        if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+            continue
+        target = statement.targets[0]
+        if not isinstance(target, ast.Name) or target.id in table:
+            continue
+        if isinstance(statement.value, ast.Name | ast.Attribute):
+            name = ast.unparse(statement.value)
+            canonical = aliases.canonical(name) if name.replace(".", "").isidentifier() else None
+            if canonical is not None:
+                table[target.id] = canonical
+                dialect = aliases.dialect_of(name)
+                if dialect is not None:
+                    origins[target.id] = dialect
+    return aliases
+
+
+def _imported(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str]]:
+    """(local name, path) pairs of one import statement."""
+    if isinstance(node, ast.ImportFrom):
+        module = "." * node.level + (node.module or "")
+        for alias in node.names:
+            if alias.name == "*":
+                yield "*", module
+            else:
+                yield alias.asname or alias.name, f"{module}.{alias.name}"
+        return
+    for alias in node.names:
+        if alias.asname is not None:
+            yield alias.asname, alias.name
+        else:
+            head = alias.name.partition(".")[0]
+            yield head, head
+            if path_dialect(alias.name) is not None and head != alias.name:
+                yield alias.name, alias.name
+
+
+def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """All statements in the order of the text."""
+    for node in body:
+        yield node
+        for name in ("body", "orelse", "handlers", "finalbody"):
+            inner = getattr(node, name, None)
+            if isinstance(inner, list):
+                yield from _statements(inner)
+
+
+@define(slots=True, eq=False)
+class Workspace:
+    """The files that analyses may look at, with what is known of them.
+
+    One workspace serves many analyses. What it knows of the disk it keeps until
+    :meth:`refresh`; text of open buffers comes from ``overlay`` and wins.
+
+    Attributes:
+        overlay: open buffers.
+        limits: how much is read.
+        evaluated: evaluated modules by (path, target, dialect), kept while nothing that they
+            rest on changes.
+    """
+
+    overlay: Overlay | None = None
+    limits: Limits = Limits()
+    evaluated: dict[Any, Any] = field(factory=dict)
+    _sources: dict[Path, Source | None] = field(factory=dict)
+    _stamps: dict[Path, tuple[int, int] | None] = field(factory=dict)
+    _roots: dict[Path, tuple[Path, ...]] = field(factory=dict)
+
+    def refresh(self) -> None:
+        """Look again at every file that is known, and forget what changed."""
+        changed: set[str] = set()
+        for path, source in list(self._sources.items()):
+            stamp = _stamp(path)
+            text = self.overlay(path) if self.overlay is not None else None
+            same = stamp == self._stamps.get(path) if text is None else False
+            if text is not None and source is not None and text == source.text:
+                same = True
+            if not same:
+                del self._sources[path]
+                self._stamps.pop(path, None)
+                now = self.source(path)
+                if (now.digest if now else None) != (source.digest if source else None):
+                    changed.add(str(path))
+        if changed:
+            self._roots.clear()
+            for key, module in list(self.evaluated.items()):
+                if (
+                    any(d.path in changed for d in module.dependencies())
+                    or str(module.path) in changed
+                ):
+                    del self.evaluated[key]
+
+    def source(self, path: Path) -> Source | None:
+        """A file's text, or None if it is absent, too large or no text. Never raises."""
+        if path in self._sources:
+            return self._sources[path]
+        text = self.overlay(path) if self.overlay is not None else None
+        if text is None:
+            self._stamps[path] = _stamp(path)
+            known = sum(s is not None for s in self._sources.values())
+            if self._stamps[path] is not None and known < self.limits.modules:
+                text = _read(path, self.limits.file_bytes)
+        found = None if text is None else Source(path, text, digest_of(text))
+        self._sources[path] = found
+        return found
+
+    def locate(
+        self, importer: Path, level: int, dotted: str, probed: dict[str, str | None]
+    ) -> Path | None:
+        """The file of a module, as seen from another one.
+
+        Args:
+            importer: absolute path of the file that imports.
+            level: dots of a relative import; 0 is an absolute one.
+            dotted: path after the dots; empty for ``from . import x``.
+            probed: takes what was looked for: path to digest, None for what is absent.
+
+        Returns:
+            A file, or a folder without ``__init__.py`` (a namespace package); None if there
+            is no such module in the checkout.
+        """
+        parts = [p for p in dotted.split(".") if p]
+        if level:
+            base = importer.parent
+            for _ in range(level - 1):
+                base = base.parent
+            return self._below(base, parts, probed)
+        if not parts or parts[0] in _EXTERNAL or parts[0] in sys.stdlib_module_names:
+            return None
+        if path_dialect(dotted) is not None:
+            return None
+        for root in self.roots(importer):
+            found = self._below(root, parts, probed)
+            if found is not None:
+                return found
+        return None
+
+    def _below(self, base: Path, parts: list[str], probed: dict[str, str | None]) -> Path | None:
+        place = base
+        for number, part in enumerate(parts):
+            last = number == len(parts) - 1
+            folder = place / part
+            file = place / f"{part}.py"
+            if last:
+                if self._exists(folder / "__init__.py", probed):
+                    return folder / "__init__.py"
+                if self._exists(file, probed):
+                    return file
+            if not folder.is_dir():
+                if not last:
+                    self._exists(folder / "__init__.py", probed)
+                return None
+            place = folder
+        init = place / "__init__.py"
+        return init if self._exists(init, probed) else place
+
+    def _exists(self, path: Path, probed: dict[str, str | None]) -> bool:
+        source = self.source(path)
+        probed[str(path)] = source.digest if source is not None else None
+        return source is not None
+
+    def roots(self, importer: Path) -> tuple[Path, ...]:
+        """Folders in which absolute imports of a file are looked for, the likeliest first.
+
+        The folder around its outermost package, its own folder, and the folders above it up
+        to the project's (by ``pyproject.toml`` and the like), each also with ``src``.
+        """
+        folder = importer.parent
+        found = self._roots.get(folder)
+        if found is not None:
+            return found
+        package = folder
+        steps = 0
+        while (package / "__init__.py").is_file() and steps < self.limits.ancestors:
+            package, steps = package.parent, steps + 1
+        ancestors: list[Path] = []
+        project: Path | None = None
+        for ancestor in (folder, *folder.parents)[: self.limits.ancestors]:
+            ancestors.append(ancestor)
+            if any((ancestor / marker).exists() for marker in _MARKERS):
+                project = ancestor
+                break
+        listed = [package, folder]
+        if project is not None:
+            listed += [*ancestors, *(a / "src" for a in ancestors if (a / "src").is_dir())]
+        found = self._roots[folder] = tuple(dict.fromkeys(listed))
+        return found
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return status.st_mtime_ns, status.st_size
+
+
+def _read(path: Path, limit: int) -> str | None:
+    try:
+        if path.stat().st_size > limit:
+            return None
+        return path.read_text("utf-8")
+    except (OSError, ValueError):
+        return None

@@ -1,0 +1,1 @@
+from .tiles import width as exported_width

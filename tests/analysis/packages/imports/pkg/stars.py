@@ -1,0 +1,4 @@
+from .sub.sizes import *
+from .tiles import *
+
+EXTRA = ROUNDS + 1
