@@ -19,7 +19,14 @@ from accelopt_lsp.analysis.results import (
     SyntaxAnalysis,
 )
 from accelopt_lsp.analysis.roofline import estimate, product_flops
-from accelopt_lsp.analysis.rules import Context, FileContext, Tier, rules_of, without_repeats
+from accelopt_lsp.analysis.rules import (
+    Context,
+    FileContext,
+    Tier,
+    one_per_cause,
+    rules_of,
+    without_repeats,
+)
 from accelopt_lsp.analysis.runner import run_kernel
 from accelopt_lsp.analysis.syntax import Document
 from accelopt_lsp.analysis.workload import collect, issues_of
@@ -164,6 +171,7 @@ def _read(
     diagnostics: list[Diagnostic] = []
     for rule in rules_of(Tier.FULL):
         diagnostics.extend(rule().check(context))
+    diagnostics = one_per_cause(diagnostics)
     return KernelAnalysis(
         source=kernel,
         arguments=arguments,

@@ -50,16 +50,13 @@ def ceilings(
     queues, which trigger one transfer at a time, and ports that two engines share.
     """
     found = dict(issued.engine_ns)
-    generates = dialect is Dialect.CURRENT
     queues: dict[str, float] = {}
     ports: dict[int, dict[Engine, float]] = {SBUF_PORT: {}, PSUM_PORT: {}}
     for issue, count in issues:
         dma = issue.work.dma
         if dma is not None:
-            made = descriptor_generation_ns(issue.attr("dge_mode"), target) if generates else 0.0
             queue = QUEUES.get(dma.route, QUEUES[Route.LOAD])
-            busy = made or target["dma_trigger_ns"]
-            queues[queue] = queues.get(queue, 0.0) + count * busy
+            queues[queue] = queues.get(queue, 0.0) + count * trigger_ns(issue, target, dialect)
             continue
         held = held_ports(issue.op, issue.engine, issue.work, target)
         if not held:
@@ -73,6 +70,14 @@ def ceilings(
         if len(users) > 1:
             found[_PORTS[port]] = sum(users.values())
     return found
+
+
+def trigger_ns(issue: Issue, target: Target, dialect: Dialect) -> float:
+    """Time that a transfer occupies its queue."""
+    made = 0.0
+    if dialect is Dialect.CURRENT:
+        made = descriptor_generation_ns(issue.attr("dge_mode"), target)
+    return made or target["dma_trigger_ns"]
 
 
 def resource_bound(resource: str) -> Bound:

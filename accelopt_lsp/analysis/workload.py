@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from attrs import frozen
 
@@ -14,7 +14,7 @@ from accelopt_lsp.analysis.coverage import (
     free_loops,
     union_size,
 )
-from accelopt_lsp.analysis.dependences import dependences, uses_by_storage
+from accelopt_lsp.analysis.dependences import Use, dependences, uses_by_storage
 from accelopt_lsp.analysis.lifetimes import Lifetime, Occupation, lifetimes, occupation, peak_banks
 from accelopt_lsp.analysis.machine import Machine, Record
 from accelopt_lsp.analysis.sites import (
@@ -53,12 +53,14 @@ class Facts:
         workload: the totals.
         parts, sites: each call within each nest of loops, and over all of them.
         lives: lifetimes of on-chip tensors.
+        uses: what touches each on-chip tensor, by its storage.
     """
 
     workload: Workload
     parts: tuple[Part, ...]
     sites: tuple[Site, ...]
     lives: tuple[Lifetime, ...]
+    uses: Mapping[int, list[Use]]
 
 
 def build_workload(machine: Machine) -> Workload:
@@ -72,6 +74,7 @@ def collect(machine: Machine) -> Facts:
 
     parts = parts_of(machine)
     lives = lifetimes(machine)
+    uses = uses_by_storage(machine)
     sbuf = occupation(lives, Buffer.SBUF, machine.accesses)
     psum = occupation(lives, Buffer.PSUM, machine.accesses)
     tensors = _tensors(machine)
@@ -97,12 +100,12 @@ def collect(machine: Machine) -> Facts:
         traffic=add_traffic(part.traffic for part in parts),
         flops=sum_counts(part.flops for part in parts),
         tensors=tuple(tensors.values()),
-        dependences=dependences(machine, uses_by_storage(machine)),
+        dependences=dependences(machine, uses),
         ceilings_ns=ceilings(issued, issues_of(machine.records), machine.target, machine.dialect),
         unknowns=tuple(dict.fromkeys(machine.unknowns)),
         unknown_instructions=unsupported,
     )
-    return Facts(workload, parts, sites_of(parts), tuple(lives))
+    return Facts(workload, parts, sites_of(parts), tuple(lives), uses)
 
 
 def _lines(parts: Iterable[Part], sbuf: Occupation, psum: Occupation) -> tuple[LineWork, ...]:

@@ -194,6 +194,13 @@ def mode_speedup(work: Work, engine: Engine, target: Target) -> float:
     return width / LANES / 2 if in_sbuf or work.contiguous else 1.0
 
 
+def performance_mode(instruction: str, work: Work, target: Target) -> float | None:
+    """Speed of the mode that the Vector Engine runs an instruction in; None if it has no modes."""
+    if target.get("vector_width_16bit") is None or FORMULAS.get(instruction) is not _moved:
+        return None
+    return mode_speedup(work, Engine.VECTOR, target)
+
+
 def uses_performance_mode(instruction: str, work: Work, target: Target) -> bool:
     """Whether the Vector Engine runs an instruction faster than NeuronCore-v2 would."""
     formula = FORMULAS.get(instruction)

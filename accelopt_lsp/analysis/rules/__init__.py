@@ -8,9 +8,19 @@ from __future__ import annotations
 
 from functools import cache
 
-from accelopt_lsp.analysis.rules import calls, limits, operands, performance, source
+from accelopt_lsp.analysis.rules import (
+    calls,
+    engines,
+    instructions,
+    limits,
+    operands,
+    overlap,
+    source,
+    traffic,
+)
 from accelopt_lsp.analysis.rules.base import Context, FileContext, Rule, Tier
 from accelopt_lsp.analysis.rules.migration import MIGRATION_RULES, without_repeats
+from accelopt_lsp.analysis.rules.slow import one_per_cause
 from accelopt_lsp.nki.rules import RuleEntry, rule_table
 
 __all__ = [
@@ -22,6 +32,7 @@ __all__ = [
     "explain",
     "find_rule",
     "known_codes",
+    "one_per_cause",
     "rules_of",
     "without_repeats",
 ]
@@ -31,9 +42,9 @@ __all__ = [
 def all_rules() -> tuple[type[Rule], ...]:
     """All rules that static analysis decides, in the order of their codes."""
     found: list[type[Rule]] = []
-    for module in (source, limits, operands, calls, performance):
+    for module in (source, limits, operands, calls, traffic, engines, instructions, overlap):
         for value in vars(module).values():
-            if isinstance(value, type) and issubclass(value, Rule) and value is not Rule:
+            if isinstance(value, type) and issubclass(value, Rule) and hasattr(value, "code"):
                 found.append(value)
     found.extend(MIGRATION_RULES)
     coded = {rule.code for rule in found}

@@ -100,8 +100,8 @@ class PsumBank(Rule):
 
 class MemoryOverflow(Rule):
     """## What it does
-    Finds tensors that are larger than the memory they are in, and kernels whose live tensors
-    together seem to be.
+    Finds tensors that are larger than the memory they are in, and kernels whose live tensors in
+    PSUM together seem to be (of SBUF, P02 tells).
 
     ## Why
     A partition has 192 KiB of SBUF on trn1 (224 KiB on trn2), of which the compiler keeps some,
@@ -143,22 +143,18 @@ class MemoryOverflow(Rule):
             )
         if not reported and not context.machine.placed:
             # Where the writer places tiles himself, many share a place and none is spilled.
-            yield from self._peaks(context, sizes)
+            yield from self._peak(context, sizes[Buffer.PSUM])
 
-    def _peaks(self, context: Context, sizes: dict[Buffer, int]) -> Iterator[Diagnostic]:
-        work = context.workload
-        for buffer, live in (
-            (Buffer.SBUF, work.sbuf_peak_bytes),
-            (Buffer.PSUM, work.psum_peak_bytes),
-        ):
-            if live is not None and live > sizes[buffer]:
-                yield Diagnostic(
-                    self.code,
-                    Severity.INFORMATION,
-                    f"up to about {live // 1024} KiB of {buffer.upper()} a partition are live at "
-                    f"once, {sizes[buffer] // 1024} KiB exist: expect spills",
-                    context.kernel.name_span,
-                )
+    def _peak(self, context: Context, size: int) -> Iterator[Diagnostic]:
+        live = context.workload.psum_peak_bytes
+        if live is not None and live > size:
+            yield Diagnostic(
+                self.code,
+                Severity.INFORMATION,
+                f"up to about {live // 1024} KiB of PSUM a partition are live at once, "
+                f"{size // 1024} KiB exist: expect spills",
+                context.kernel.name_span,
+            )
 
 
 class OperatorBroadcast(Rule):

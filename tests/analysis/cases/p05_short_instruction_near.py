@@ -1,0 +1,17 @@
+import nki
+import nki.isa as nisa
+import nki.language as nl
+
+
+# accelopt: x=f32[2048,2048]
+@nki.jit
+def kernel(x):
+    out = nl.ndarray((2048, 2048), dtype=x.dtype, buffer=nl.shared_hbm)
+    for i in range(16):
+        tile = nl.ndarray((128, 2048), dtype=x.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(dst=tile, src=x[i * 128 : (i + 1) * 128, :])
+        for j in range(4):
+            part = tile[:, j * 512 : (j + 1) * 512]
+            nisa.activation(dst=part, op=nl.exp, data=part)
+        nisa.dma_copy(dst=out[i * 128 : (i + 1) * 128, :], src=tile)
+    return out

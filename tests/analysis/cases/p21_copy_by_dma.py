@@ -1,0 +1,17 @@
+import nki
+import nki.isa as nisa
+import nki.language as nl
+
+
+# accelopt: x=bf16[4096,2048]
+@nki.jit
+def kernel(x):
+    out = nl.ndarray((4096, 2048), dtype=x.dtype, buffer=nl.shared_hbm)
+    for i in range(32):
+        tile = nl.ndarray((128, 2048), dtype=x.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(dst=tile, src=x[i * 128 : (i + 1) * 128, :])
+        result = nl.ndarray((128, 2048), dtype=x.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(dst=result, src=tile)  # expect: P21
+        nisa.activation(dst=result, op=nl.exp, data=result)
+        nisa.dma_copy(dst=out[i * 128 : (i + 1) * 128, :], src=result)
+    return out
