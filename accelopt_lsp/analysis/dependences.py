@@ -33,7 +33,8 @@ class Use:
         written, read: what it does to the tile; both for a tile that it updates.
         engine: engine, or ``dma``.
         product: it adds a product up in PSUM.
-        ns: its time over the whole kernel, what nothing else can hide included.
+        busy_ns: time that it occupies its engine, over the whole kernel.
+        ns: the same with the time until a transfer's data can be used.
     """
 
     record: Record
@@ -42,6 +43,7 @@ class Use:
     read: bool
     engine: str
     product: bool
+    busy_ns: float
     ns: float
 
 
@@ -50,15 +52,17 @@ class _Costs:
 
     def __init__(self, target: Target) -> None:
         self.target = target
-        self.known: dict[int, float] = {}
+        self.known: dict[int, tuple[float, float]] = {}
 
-    def of(self, issue: Issue) -> float:
+    def of(self, issue: Issue) -> tuple[float, float]:
+        """Busy time, and time with the latency of a transfer."""
         found = self.known.get(id(issue))
         if found is None:
             cost = instruction_cost(issue.op, issue.engine, issue.work, self.target)
-            found = 0.0
+            found = (0.0, 0.0)
             if cost is not None:
-                found = cost.busy_ns + (cost.latency_ns if issue.work.dma is not None else 0.0)
+                late = cost.latency_ns if issue.work.dma is not None else 0.0
+                found = (cost.busy_ns, cost.busy_ns + late)
             self.known[id(issue)] = found
         return found
 
@@ -104,8 +108,10 @@ def uses_by_storage(machine: Machine) -> dict[int, list[Use]]:
             if known is not None:
                 written, read = written or known.written, read or known.read
             read = read or (written and record.accumulates and not product)
+            busy, late = costs.of(issue)
+            times = record.times
             merged[place] = Use(
-                record, view, written, read, engine, product, costs.of(issue) * record.times
+                record, view, written, read, engine, product, busy * times, late * times
             )
         for (storage, _), use in merged.items():
             found[storage].append(use)

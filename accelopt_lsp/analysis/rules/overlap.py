@@ -203,11 +203,11 @@ def _one_tile(rule: SlowRule, context: Context, *, dma: bool) -> Iterator[Diagno
         writer, reader = stages
         if (DMA in (writer.engine, reader.engine)) is not dma:
             continue
-        share = min(writer.ns, reader.ns) / context.latency_ns
+        share = min(writer.busy_ns, reader.busy_ns) / context.latency_ns
         first, second = _names((writer.engine,)), _names((reader.engine,))
         text = (
             f"{second} waits until {first} has filled all of `{storage.name}`: "
-            f"{time_text(writer.ns)}, then {time_text(reader.ns)}; in several parts both would "
+            f"{time_text(writer.busy_ns)}, then {time_text(reader.busy_ns)}; in several parts both would "
             "work at once"
         )
         related = (context.related(writer.record.line, f"{first} fills it here"),)
@@ -217,10 +217,10 @@ def _one_tile(rule: SlowRule, context: Context, *, dma: bool) -> Iterator[Diagno
 def _stages(uses: list[Use], least: float) -> tuple[Use, Use] | None:
     """The first whole write and the first whole read by another engine that both take long."""
     writer = next((u for u in uses if u.written and not u.read), None)
-    if writer is None or writer.ns < least or not writer.view.is_whole:
+    if writer is None or writer.busy_ns < least or not writer.view.is_whole:
         return None
     for use in uses:
-        if use.read and use.engine != writer.engine and use.ns >= least and use.view.is_whole:
+        if use.read and use.engine != writer.engine and use.busy_ns >= least and use.view.is_whole:
             return writer, use
     return None
 

@@ -17,6 +17,8 @@ from accelopt_lsp.nki.work import Route
 
 LEAST_SHARE = 0.03
 """Findings about less of the estimated time are not worth a line."""
+LEAST_OF_SHORT = 0.2
+"""The same in kernels that mostly wait for their launch and for single transfers."""
 _RANK = (Severity.ERROR, Severity.WARNING, Severity.INFORMATION, Severity.HINT)
 
 
@@ -42,7 +44,8 @@ class SlowRule(Rule):
             share: of the estimated time, as :func:`matters` weighs it.
             most: no severity above this one.
         """
-        if share < LEAST_SHARE:
+        busiest = max(context.workload.ceilings_ns.values(), default=0.0)
+        if share < (LEAST_SHARE if busiest > context.latency_ns / 2 else LEAST_OF_SHORT):
             return
         severity = max(share_severity(share), most, key=_RANK.index)
         yield self.diagnostic(context, node, message, severity=severity, fix=fix, related=related)

@@ -12,7 +12,7 @@ def kernel(x, starts):
     start = nl.load(starts)
     for k in nl.affine_range(4):
         part = nisa.tensor_copy_dynamic_src(tile[p, start[0, k] + f])  # expect: M02 M13 M17
-        nl.store(out[p, 16 * k + f], value=part)  # expect: P10
+        nl.store(out[p, 16 * k + f], value=part)
     return out
 
 
