@@ -22,13 +22,13 @@ def carried_names(node: _Loop) -> tuple[str, ...]:
     if found is None:
         exposed: set[str] = set()
         _block(node.body, set(_uses(node.target)[1]), exposed)
-        found = _CARRIED[node] = tuple(sorted(exposed & _stores(node)))
+        found = _CARRIED[node] = tuple(sorted(exposed & stored_names(node)))
     return found
 
 
 def assigned_names(node: _Loop) -> tuple[str, ...]:
     """Names that a loop binds, its variable included."""
-    return tuple(sorted(_stores(node)))
+    return tuple(sorted(stored_names(node)))
 
 
 def _uses(node: ast.AST | None) -> tuple[Names, Names]:
@@ -46,7 +46,7 @@ def _uses(node: ast.AST | None) -> tuple[Names, Names]:
     return found
 
 
-def _stores(node: ast.stmt) -> Names:
+def stored_names(node: ast.stmt) -> Names:
     """Names that a statement sets, whatever is inside it."""
     found = _ASSIGNED.get(node)
     if found is None:
@@ -56,7 +56,7 @@ def _stores(node: ast.stmt) -> Names:
             for child in children:
                 body = child.body if isinstance(child, ast.ExceptHandler) else [child]
                 for statement in body:
-                    names |= _stores(statement)
+                    names |= stored_names(statement)
             for header in _headers(node):
                 names |= _uses(header)[1]
             found = frozenset(names)
@@ -118,7 +118,7 @@ def _statement(node: ast.stmt, defined: set[str], exposed: set[str]) -> None:
         for handler in node.handlers:
             _block(handler.body, set(defined), exposed)
     elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-        local = {a.arg for a in walk(node) if isinstance(a, ast.arg)} | set(_stores(node))
+        local = {a.arg for a in walk(node) if isinstance(a, ast.arg)} | set(stored_names(node))
         exposed |= _uses(node)[0] - defined - local
         defined.add(node.name)
     else:

@@ -8,6 +8,7 @@ from math import prod
 from attrs import evolve
 
 from accelopt_lsp.analysis.affine import Undecided, Var, symbol
+from accelopt_lsp.analysis.carried import stored_names
 from accelopt_lsp.analysis.creation import fill, renamed
 from accelopt_lsp.analysis.expressions import binary, make_function, truth
 from accelopt_lsp.analysis.issue import (
@@ -31,7 +32,6 @@ from accelopt_lsp.analysis.methods import extend, set_entry
 from accelopt_lsp.analysis.modules import ImportFails, catches_imports, run_import
 from accelopt_lsp.analysis.sequences import mutable_item
 from accelopt_lsp.analysis.tensors import index_parts, select, select_block
-from accelopt_lsp.analysis.tree import walk
 from accelopt_lsp.analysis.values import (
     Blocks,
     ClassValue,
@@ -318,10 +318,8 @@ def _if(m: Machine, node: ast.If) -> Signal | None:
 
 def forget(m: Machine, body: list[ast.stmt], reason: str) -> None:
     """Names that a skipped body would have bound are unknown afterwards."""
-    for statement in body:
-        for child in walk(statement):
-            if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store):
-                m.scope.assign(child.id, Unknown(reason))
+    for name in sorted({name for statement in body for name in stored_names(statement)}):
+        m.scope.assign(name, Unknown(reason))
 
 
 @executes(ast.Return)

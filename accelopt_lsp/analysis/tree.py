@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from typing import Any
 
 from accelopt_lsp.analysis.chunks import statements_of
 from accelopt_lsp.analysis.kernels import KernelSource
@@ -28,18 +29,40 @@ def module_of(document: Document) -> ast.Module:
     return found
 
 
+_LEAVES = frozenset(
+    "attr arg asname conversion ctx id is_async kind level module n names op ops rest s simple "
+    "type_comment type_ignores".split()
+)
+"""Fields that hold no statement, no expression and nothing with a place of its own."""
+_FIELDS: dict[type[ast.AST], tuple[str, ...]] = {}
+
+
+def _fields_of(kind: type[ast.AST]) -> tuple[str, ...]:
+    """Fields of a kind of node that can hold further nodes."""
+    own = {ast.Constant: ("value",), ast.MatchClass: ("kwd_attrs",), ast.keyword: ("arg",)}
+    known = _FIELDS[kind] = tuple(
+        name for name in kind._fields if name not in _LEAVES and name not in own.get(kind, ())
+    )
+    return known
+
+
 def walk(node: ast.AST) -> Iterator[ast.AST]:
-    """All nodes below one, itself included; faster than :func:`ast.walk`, in no set order."""
-    stack = [node]
+    """All nodes below one, itself included, operators and contexts apart; in no set order.
+
+    Several times as fast as :func:`ast.walk`.
+    """
+    stack: list[Any] = [node]
+    fields = _FIELDS
     while stack:
         current = stack.pop()
+        kind = current.__class__
         yield current
-        for name in current._fields:
+        for name in fields.get(kind) or _fields_of(kind):
             value = getattr(current, name, None)
-            if isinstance(value, ast.AST):
-                stack.append(value)
-            elif isinstance(value, list):
+            if value.__class__ is list:
                 stack.extend([item for item in value if isinstance(item, ast.AST)])
+            elif isinstance(value, ast.AST):
+                stack.append(value)
 
 
 def statements(node: ast.AST) -> Iterator[ast.stmt]:
@@ -57,13 +80,10 @@ def statements(node: ast.AST) -> Iterator[ast.stmt]:
 
 def call_nodes(document: Document, line: int) -> list[ast.Call]:
     """Calls that begin on a line."""
-    calls: dict[int, list[ast.Call]] | None = document.cache.get("call nodes")
-    if calls is None:
-        calls = document.cache["call nodes"] = {}
-        for node in walk(module_of(document)):
-            if isinstance(node, ast.Call):
-                calls.setdefault(node.lineno, []).append(node)
-    return calls.get(line, [])
+    for statement in module_of(document).body:
+        if statement.lineno <= line <= (statement.end_lineno or line):
+            return [n for n in walk(statement) if isinstance(n, ast.Call) and n.lineno == line]
+    return []
 
 
 def function_node(document: Document, kernel: KernelSource) -> FunctionNode | None:

@@ -11,6 +11,7 @@ from accelopt_lsp.analysis.rules.base import Context
 from accelopt_lsp.analysis.rules.migration.base import LegacyMigration, Place, at_least
 from accelopt_lsp.analysis.rules.migration.scan import Scan, canonical_name, keyword
 from accelopt_lsp.analysis.tree import module_of, statements
+from accelopt_lsp.analysis.uses import uses_of
 from accelopt_lsp.nki.diagnostics import Severity
 
 
@@ -119,7 +120,8 @@ class LegacyGrid(LegacyMigration):
 
     def places(self, context: Context, scan: Scan) -> Iterator[Place]:
         aliases = context.kernel.aliases
-        for node in ast.walk(module_of(context.document)):
+        module = module_of(context.document)
+        for node in (n for statement in module.body for n in uses_of(statement).nodes):
             if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Subscript):
                 continue
             launched = node.func.value
@@ -140,8 +142,8 @@ def first_kernel(context: Context) -> bool:
 
 def module_calls(context: Context, *names: str) -> Iterator[tuple[str, ast.Call]]:
     """Calls anywhere in the file of these canonical names."""
-    for node in ast.walk(module_of(context.document)):
-        if isinstance(node, ast.Call):
-            name = canonical_name(node.func, context.kernel.aliases)
+    for statement in module_of(context.document).body:
+        for dotted, call in uses_of(statement).calls:
+            name = context.kernel.aliases.canonical(dotted)
             if name is not None and canonical_path(name) in names:
-                yield name, node
+                yield name, call

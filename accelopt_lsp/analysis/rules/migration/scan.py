@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
 
 from attrs import field, frozen
 
 from accelopt_lsp.analysis.kernels import KernelSource
 from accelopt_lsp.analysis.names import Aliases
 from accelopt_lsp.analysis.syntax import Document
-from accelopt_lsp.analysis.tree import FunctionNode, function_node, module_of, walk
+from accelopt_lsp.analysis.tree import FunctionNode, function_node, module_of
+from accelopt_lsp.analysis.uses import uses_of
+
+N = TypeVar("N", bound=ast.AST)
 
 
 @frozen(slots=True, eq=False)
@@ -20,7 +24,7 @@ class Scan:
     Attributes:
         kernel: the kernel's definition.
         functions: the kernel, then those that it reaches.
-        nodes: all nodes of their bodies, in the order of the text.
+        nodes: statements and expressions of these, in the order of the text.
         calls: (canonical name, call) of what NKI, NumPy and other imports provide.
         names: (canonical name, node) of every dotted name that is an import.
         outside: calls of the file that stand in no kernel, by canonical name.
@@ -75,33 +79,40 @@ def _scan(document: Document, kernel: KernelSource) -> Scan | None:
         return None
     module = module_of(document)
     functions = _reached(module, node)
-    nodes: list[ast.AST] = []
-    for function in functions:
-        nodes.extend(walk(function))
-    nodes.sort(key=lambda n: (getattr(n, "lineno", 0), getattr(n, "col_offset", 0)))
-    calls, names = _named(nodes, kernel.aliases)
-    inside = {id(n) for n in nodes}
-    others = [n for n in walk(module) if isinstance(n, ast.Call) and id(n) not in inside]
-    others.sort(key=lambda n: (n.lineno, n.col_offset))
-    outside, _ = _named(list(others), kernel.aliases)
-    return Scan(node, tuple(functions), tuple(nodes), tuple(calls), tuple(names), tuple(outside))
+    named = _Named(kernel.aliases)
+    uses = [uses_of(function) for function in functions]
+    inside = {id(call) for use in uses for _, call in use.calls}
+    outside = [
+        pair
+        for statement in module.body
+        for pair in named.some(uses_of(statement).calls)
+        if id(pair[1]) not in inside
+    ]
+    return Scan(
+        node,
+        tuple(functions),
+        tuple(n for use in uses for n in use.nodes),
+        tuple(pair for use in uses for pair in named.some(use.calls)),
+        tuple(pair for use in uses for pair in named.some(use.names)),
+        tuple(outside),
+    )
 
 
-def _named(
-    nodes: list[ast.AST], aliases: Aliases
-) -> tuple[list[tuple[str, ast.Call]], list[tuple[str, ast.expr]]]:
-    calls: list[tuple[str, ast.Call]] = []
-    names: list[tuple[str, ast.expr]] = []
-    for node in nodes:
-        if isinstance(node, ast.Call):
-            name = canonical_name(node.func, aliases)
+class _Named:
+    """Canonical names of a file's dotted names, each looked up once."""
+
+    def __init__(self, aliases: Aliases) -> None:
+        self._aliases = aliases
+        self._known: dict[str, str | None] = {}
+
+    def some(self, pairs: Iterable[tuple[str, N]]) -> Iterator[tuple[str, N]]:
+        """Those pairs whose name is an import, with its canonical form."""
+        for dotted, node in pairs:
+            if dotted not in self._known:
+                self._known[dotted] = self._aliases.canonical(dotted)
+            name = self._known[dotted]
             if name is not None:
-                calls.append((name, node))
-        elif isinstance(node, ast.Attribute | ast.Name):
-            name = canonical_name(node, aliases)
-            if name is not None:
-                names.append((name, node))
-    return calls, names
+                yield name, node
 
 
 def _reached(module: ast.Module, kernel: FunctionNode) -> list[FunctionNode]:
@@ -109,11 +120,12 @@ def _reached(module: ast.Module, kernel: FunctionNode) -> list[FunctionNode]:
     defined: dict[str, FunctionNode] = {
         n.name: n for n in module.body if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)
     }
-    found: list[FunctionNode] = [kernel]
-    for function in found:
-        for node in walk(function):
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-                other = defined.get(node.id)
-                if other is not None and other not in found:
-                    found.append(other)
-    return found
+    found: dict[FunctionNode, None] = {kernel: None}
+    pending = [kernel]
+    while pending:
+        for name in sorted(uses_of(pending.pop()).loads & defined.keys()):
+            other = defined[name]
+            if other not in found:
+                found[other] = None
+                pending.append(other)
+    return list(found)
