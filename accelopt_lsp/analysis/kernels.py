@@ -149,6 +149,23 @@ def _find_kernels(document: Document) -> tuple[KernelSource, ...]:
     return tuple(kernels)
 
 
+def function_as_kernel(document: Document, qualname: str) -> KernelSource | None:
+    """Any function of a file as a kernel, whether or not something in the file makes it one."""
+    known = kernel_named(find_kernels(document), qualname)
+    if known is not None and known.qualname == qualname:
+        return known
+    aliases = find_aliases(document)
+    dialect = detect_dialect(document, aliases) or Dialect.CURRENT
+    for node in document.captures(_DEFINITIONS).get("function", []):
+        name = node.child_by_field_name("name")
+        if name is None:
+            continue
+        found = _kernel(document, node, name, "", dialect, aliases)
+        if found.qualname == qualname:
+            return found
+    return None
+
+
 def kernel_named(kernels: tuple[KernelSource, ...], name: str | None) -> KernelSource | None:
     """The kernel of that qualified or plain name; with None, the only (or first) kernel."""
     if name is None:

@@ -14,6 +14,8 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
+from attrs import evolve
+
 from accelopt_lsp.analysis.affine import (
     Affine,
     Linear,
@@ -124,6 +126,7 @@ class Loop:
             self.assigned = assigned_names(node)
         self.parts = 0
         self.too_many = False
+        self.ended: int | None = None
 
     def run(self) -> Signal | None:
         m, length = self.m, self.over.length
@@ -132,7 +135,10 @@ class Loop:
             self._note_visit()
         start = m.snapshot()
         try:
-            return self._run_parts(self._first_parts())
+            signal = self._run_parts(self._first_parts())
+            if self.ended is not None and self.visible:
+                self._note_end(mark[4], self.ended)
+            return signal
         except OutOfSteps:
             if (self.parts <= 1 and not self.too_many) or not m.budget.grant():
                 raise
@@ -153,6 +159,12 @@ class Loop:
         m.visits.append(
             LoopVisit(self.line, self.end_line, self.name, length, length * times, times)
         )
+
+    def _note_end(self, position: int, trips: int) -> None:
+        """The loop was left by ``break`` or ``return``."""
+        visits = self.m.visits
+        noted = visits[position]
+        visits[position] = evolve(noted, trips=trips, total=trips * noted.entries)
 
     def _first_parts(self) -> deque[tuple[int, int]]:
         length = self.over.length
@@ -185,6 +197,7 @@ class Loop:
                     m.restore(mark)
                     queue.appendleft((low, low + 1))
                     continue
+                self.ended = high
                 return signal
             if done < high:
                 queue.appendleft((done, high))

@@ -221,7 +221,8 @@ def _run_programs(
         if first or not machine.outputs:
             _note_outputs(machine, result)
         return
-    count = machine.grid[axis] if kernel.dialect is Dialect.LEGACY else 1
+    # A grid of 0 is one program, as for the simulator: a published sample is launched so.
+    count = max(machine.grid[axis], 1) if kernel.dialect is Dialect.LEGACY else 1
     target = ast.Name(f"program {axis}", ast.Store())
 
     def body() -> None:

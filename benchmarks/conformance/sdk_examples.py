@@ -247,10 +247,13 @@ def attempt(path: Path, kernel: str, check: Callable[[Any], None], group: str) -
     return Row(group, kernel, outcome, why, round(time.perf_counter() - start, 1))
 
 
-def load(path: Path) -> ModuleType:
+def load(path: Path, change: Callable[[ast.Module], ast.Module] | None = None) -> ModuleType:
     """A file of the checkout as a module, its folder importable.
 
     A file that would run its kernel when it is imported is read up to there.
+
+    Args:
+        change: may change the tree before it is compiled.
     """
     _absent_packages()
     sys.path.insert(0, str(path.parent))
@@ -261,6 +264,8 @@ def load(path: Path) -> ModuleType:
     body = tree.body
     first = next((n for n, node in enumerate(body) if _launches(node)), len(body))
     tree.body = body[:first]
+    if change is not None:
+        tree = change(tree)
     exec(compile(tree, str(path), "exec"), vars(module))  # noqa: S102 - files that the user names
     return module
 
