@@ -247,11 +247,17 @@ def _profile_folder(request: ProfileRequest, as_json: bool) -> None:
 @click.option("--backend", default="simulator", show_default=True, help="What runs attempts.")
 @click.option(
     "--agents",
-    type=click.Choice(["offline"]),
+    type=click.Choice(["offline", "llm"]),
     default="offline",
     show_default=True,
-    help="Who plans: offline is the built-in catalogue of rewrites.",
+    help="Who plans and writes: the built-in catalogue of rewrites, or language models.",
 )
+@click.option("--llm-url", metavar="URL", help="OpenAI-compatible endpoint, http://HOST:PORT/v1.")
+@click.option("--model", metavar="NAME", help="Model of all roles; implies --agents llm.")
+@click.option(
+    "--budget-usd", type=click.FloatRange(0, min_open=True), help="Dollars for models, by prices."
+)
+@click.option("--budget-tokens", type=click.IntRange(1), help="Tokens for models.")
 @click.option("--beam", type=click.IntRange(1), help="Candidates kept after each iteration.")
 @click.option("--plans", type=click.IntRange(1), help="Plans for each candidate.")
 @click.option("--attempts", type=click.IntRange(1), help="Tries at each plan.")
@@ -263,6 +269,7 @@ def _profile_folder(request: ProfileRequest, as_json: bool) -> None:
 @click.option("--no-memory", is_flag=True, help="Neither use nor fill the optimization memory.")
 @cache_option
 @click.option("--resume", metavar="RUN", help="Go on with an interrupted run.")
+@click.option("--replay", metavar="RUN", help="Repeat a run with its models' recorded replies.")
 @click.option("--out", type=click.Path(path_type=Path), help="Write the result to this file.")
 @click.option("--in-place", is_flag=True, help="Write the result over the kernel's file.")
 @click.option("--diff", is_flag=True, help="Show what changed.")
@@ -282,9 +289,14 @@ def optimize(
     as_json: bool,
     backend: str,
     agents: str,
+    llm_url: str | None,
+    model: str | None,
+    budget_usd: float | None,
+    budget_tokens: int | None,
     no_memory: bool,
     no_cache: bool,
     resume: str | None,
+    replay: str | None,
     out: Path | None,
     in_place: bool,
     diff: bool,
@@ -294,6 +306,11 @@ def optimize(
     """Search for a faster version of a kernel, verified on five inputs.
 
     Exit status 1 means that nothing faster was found. An interrupted run can be resumed.
+
+    \b
+    accelopt optimize kernel.py --diff                       the built-in catalogue
+    accelopt optimize kernel.py --llm-url http://localhost:11434 --model NAME
+    A model at any OpenAI-compatible endpoint; the key comes from ACCELOPT_LLM_API_KEY.
     """
     from accelopt_lsp.agents.settings import SearchSettings
     from accelopt_lsp.cli_output import (
@@ -308,16 +325,25 @@ def optimize(
 
     if out is not None and in_place:
         fail("--out and --in-place exclude each other")
+    if resume is not None and replay is not None:
+        fail("--resume and --replay exclude each other")
     chosen = {name: value for name, value in search.items() if value is not None}
     request = OptimizeRequest(
         kernel=kernel_request(kernel, target, reference, arguments, grid),
         search=SearchSettings(**chosen),
-        agents=agents,
+        agents="llm" if model or llm_url else agents,
+        llm={
+            "base_url": llm_url,
+            "model": model,
+            "budget_usd": budget_usd,
+            "budget_tokens": budget_tokens,
+        },
         backend=backend,
         read_paths=tuple(p.resolve() for p in read_paths),
         use_memory=not no_memory,
         use_cache=not no_cache,
         resume=resume,
+        replay=replay,
     )
     with search_progress(not as_json) as progress:
         report = run_async(optimize_kernel(request, progress))

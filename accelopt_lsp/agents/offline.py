@@ -42,6 +42,8 @@ from accelopt_lsp.rewrites.base import NotApplicable, Rewrite, RewriteContext, S
 
 T = TypeVar("T")
 _KEPT_CONTEXTS = 16
+MOST_SITES = 20
+"""Sites that are shown to another planner."""
 _TOO_MUCH = ("sbuf", "psum", "exceed", "does not fit", "too large", "overflow", "out of memory")
 _UNEVEN = ("divi", "multiple", "out of bound", "out-of-bound", "shape", "remainder")
 _COUNTERS = (
@@ -158,9 +160,42 @@ class OfflineAgent:
         tried: Sequence[Plan],
         fruitless: Sequence[Plan],
     ) -> list[Plan]:
+        shares = _LineShares(candidate.source, candidate.profile)
+        chosen = self._ranked(problem, candidate, experiences, seed, tried, fruitless, shares)
+        return [
+            _as_plan(rewrite, site, candidate.profile, shares, experiences)
+            for rewrite, site in _mixed(chosen, count)
+        ]
+
+    async def sites(
+        self,
+        problem: Problem,
+        candidate: Candidate,
+        experiences: Sequence[Experience],
+        *,
+        seed: int,
+        tried: Sequence[Plan] = (),
+    ) -> list[Site]:
+        """Where the catalogue applies, best first, a few of each rewrite: for other planners."""
+        shares = _LineShares(candidate.source, candidate.profile)
+        ranked = await _off_loop(
+            lambda: self._ranked(problem, candidate, experiences, seed, tried, (), shares)
+        )
+        return [site for _, site in _mixed(ranked, MOST_SITES)]
+
+    def _ranked(
+        self,
+        problem: Problem,
+        candidate: Candidate,
+        experiences: Sequence[Experience],
+        seed: int,
+        tried: Sequence[Plan],
+        fruitless: Sequence[Plan],
+        shares: _LineShares,
+    ) -> list[tuple[Rewrite, Site]]:
+        """Sites that were not tried yet, by profile and experience."""
         done = {(plan.rewrite, plan.line, repr(sorted(plan.parameters.items()))) for plan in tried}
         want = tags_of(problem, candidate.source, candidate.profile)
-        shares = _LineShares(candidate.source, candidate.profile)
         choose = random.Random(f"{seed}/{candidate.fingerprint}")
         scored: list[tuple[float, int, Rewrite, Site]] = []
         for position, (rewrite, site) in enumerate(self._sites(problem, candidate.source)):
@@ -172,11 +207,7 @@ class OfflineAgent:
         fresh = [e for e in scored if _gist(e[2].name, e[3].description) not in hopeless]
         scored = fresh or scored
         scored.sort(key=lambda entry: (-entry[0], entry[1]))
-        chosen = _mixed([(rewrite, site) for _, _, rewrite, site in scored], count)
-        return [
-            _as_plan(rewrite, site, candidate.profile, shares, experiences)
-            for rewrite, site in chosen
-        ]
+        return [(rewrite, site) for _, _, rewrite, site in scored]
 
     # -- executor ---------------------------------------------------------------------
 

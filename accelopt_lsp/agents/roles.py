@@ -300,25 +300,45 @@ class Usage:
     """What a role has spent.
 
     Attributes:
-        calls: requests to a model.
+        calls: requests to a model that were answered.
         tokens: prompt and completion tokens.
-        cost_usd: by the configured prices.
+        cost_usd: by the configured prices; None if some are unknown.
+        prompt_tokens, completion_tokens: the parts of ``tokens``.
     """
 
     calls: int = 0
     tokens: int = 0
-    cost_usd: float = 0.0
+    cost_usd: float | None = 0.0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
 
     def __add__(self, other: Usage) -> Usage:
+        known = self.cost_usd is not None and other.cost_usd is not None
         return Usage(
-            self.calls + other.calls, self.tokens + other.tokens, self.cost_usd + other.cost_usd
+            self.calls + other.calls,
+            self.tokens + other.tokens,
+            (self.cost_usd or 0.0) + (other.cost_usd or 0.0) if known else None,
+            self.prompt_tokens + other.prompt_tokens,
+            self.completion_tokens + other.completion_tokens,
         )
+
+
+class RoleFailure(Exception):  # noqa: N818 - the run ends, nothing broke here
+    """A role cannot go on in this run: no endpoint, a wrong key, no recorded reply.
+
+    The search ends with what it has; the message says what to do.
+    """
+
+
+class OutOfBudget(RoleFailure):
+    """A limit on tokens or dollars is reached."""
 
 
 class Role(Protocol):
     """What every role has."""
 
-    name: str
+    @property
+    def name(self) -> str: ...
 
     @property
     def usage(self) -> Usage: ...

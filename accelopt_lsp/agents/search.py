@@ -28,7 +28,9 @@ from accelopt_lsp.agents.roles import (
     Pair,
     Plan,
     Problem,
+    RoleFailure,
     Roles,
+    Usage,
     Verdict,
 )
 from accelopt_lsp.agents.selection import (
@@ -55,6 +57,7 @@ class SearchEvent:
         baseline_ms, best_ms: latencies so far.
         message: what is being tried.
         fraction: share of the search that is done, as far as one can tell.
+        usage: what the roles have spent.
     """
 
     iteration: int
@@ -64,6 +67,7 @@ class SearchEvent:
     best_ms: float
     message: str
     fraction: float
+    usage: Usage = Usage()
 
     @property
     def speedup(self) -> float:
@@ -83,6 +87,7 @@ class SearchResult:
         stopped: why the search ended.
         attempts: every attempt with what became of it.
         notes: remarks for people.
+        role_failure: a role could not go on, which ended the search.
     """
 
     best: Candidate
@@ -94,6 +99,7 @@ class SearchResult:
     stopped: str
     attempts: tuple[Attempt, ...] = field(repr=False, default=())
     notes: tuple[str, ...] = ()
+    role_failure: RoleFailure | None = None
 
 
 __all__ = ["BeamSearch", "Screen", "SearchEvent", "SearchResult", "SearchSettings"]
@@ -139,6 +145,7 @@ class BeamSearch:
         self._learned = 0
         self._message = ""
         self._out_of_plans = False
+        self._role_failure: RoleFailure | None = None
         self._notes: list[str] = []
 
     async def run(self, problem: Problem) -> SearchResult:
@@ -173,6 +180,9 @@ class BeamSearch:
                     if self._at_floor(beam[0]):
                         stopped = "the static floor is reached"
                         break
+                    if self._role_failure is not None:
+                        stopped = str(self._role_failure)
+                        break
                     if self._out_of_plans:
                         stopped = "the planner has nothing left to try"
                         break
@@ -200,7 +210,8 @@ class BeamSearch:
             reused=self._evaluator.reused,
             stopped=stopped,
             attempts=tuple(a for _, a in sorted(self._attempts.items())),
-            notes=(*self._notes, *self._lessons.notes),
+            notes=(*dict.fromkeys(self._notes), *self._lessons.notes),
+            role_failure=self._role_failure,
         )
 
     # -- one iteration ----------------------------------------------------------------
@@ -251,7 +262,7 @@ class BeamSearch:
                 fruitless=self._fruitless(candidate),
             )
         except Exception as error:
-            self._notes.append(f"planner: {type(error).__name__}: {error}")
+            self._note_failure("planner", error)
             return ()
         return tuple(plans)[: self._settings.plans]
 
@@ -271,7 +282,18 @@ class BeamSearch:
                 problem, candidate, plan, variant=order[3], seed=self._settings.seed
             )
         except Exception as error:
+            self._note_failure("executor", error)
             return Draft(None, f"executor: {type(error).__name__}: {error}")
+
+    def _note_failure(self, role: str, error: Exception) -> None:
+        """A role's failure costs its own result only; one for good ends the search.
+
+        What the others are at goes on to the end of the iteration, since it is paid for.
+        """
+        if isinstance(error, RoleFailure):
+            self._role_failure = self._role_failure or error
+        else:
+            self._notes.append(f"{role}: {type(error).__name__}: {error}")
 
     async def _settle(self, problem: Problem, orders: Sequence[tuple[int, ...]]) -> None:
         """Trace drafts, and repair what fails, until nothing is left to do."""
@@ -304,12 +326,14 @@ class BeamSearch:
         open_ = [
             a
             for a in failed
-            if a.order[4] < self._settings.fix_rounds and not self._evaluator.exhausted
+            if a.order[4] < self._settings.fix_rounds
+            and not self._evaluator.exhausted
+            and self._role_failure is None
         ]
         drafts = await _gather(self._fix(problem, attempt) for attempt in open_)
         orders = []
         for attempt, draft in zip(open_, drafts, strict=True):
-            if draft is None or draft.source is None:
+            if draft is None:
                 continue
             order = (*attempt.order[:4], attempt.order[4] + 1)
             self._record(_drafted(order, attempt.parent, attempt.plan, draft))
@@ -320,7 +344,7 @@ class BeamSearch:
         try:
             return await self._roles.fixer.fix(problem, attempt, seed=self._settings.seed)
         except Exception as error:
-            self._notes.append(f"fixer: {type(error).__name__}: {error}")
+            self._note_failure("fixer", error)
             return None
 
     # -- selection --------------------------------------------------------------------
@@ -434,6 +458,7 @@ class BeamSearch:
                 best_ms=min([baseline, *known]),
                 message=self._message,
                 fraction=min(1.0, fraction),
+                usage=self._roles.usage,
             )
         )
 

@@ -10,7 +10,7 @@ import json
 import secrets
 import sqlite3
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -103,14 +103,31 @@ CREATE TABLE experiences (
 CREATE INDEX runs_by_time ON runs (created);
 """
 
+_SCHEMA_2 = """
+CREATE TABLE exchanges (
+    run TEXT NOT NULL REFERENCES runs(id) ON DELETE CASCADE,
+    key TEXT NOT NULL,
+    created REAL NOT NULL,
+    role TEXT NOT NULL,
+    model TEXT NOT NULL,
+    tokens INTEGER NOT NULL,
+    cost_usd REAL,
+    exchange TEXT NOT NULL,
+    PRIMARY KEY (run, key)
+);
+"""
 
-def _create(connection: sqlite3.Connection) -> None:
-    for statement in _SCHEMA_1.split(";"):
-        if statement.strip():
-            connection.execute(statement)
+
+def _script(schema: str) -> Callable[[sqlite3.Connection], None]:
+    def migrate(connection: sqlite3.Connection) -> None:
+        for statement in schema.split(";"):
+            if statement.strip():
+                connection.execute(statement)
+
+    return migrate
 
 
-MIGRATIONS = (_create,)
+MIGRATIONS = (_script(_SCHEMA_1), _script(_SCHEMA_2))
 """Append to this; never change what is in it."""
 
 
@@ -310,6 +327,27 @@ class RunStore:
                 "UPDATE experiences SET remembered = 1 WHERE run = ? AND key = ?", (run, key)
             )
 
+    def record_exchange(self, run: str, key: str, exchange: Mapping[str, Any]) -> None:
+        """Keep a request to a model and its reply, as plain data.
+
+        Args:
+            exchange: has at least ``role``, ``model``, ``tokens`` and ``cost_usd``.
+        """
+        with self._database.write() as connection:
+            connection.execute(
+                "INSERT OR IGNORE INTO exchanges VALUES (?,?,?,?,?,?,?,?)",
+                (
+                    run,
+                    key,
+                    time.time(),
+                    exchange["role"],
+                    exchange["model"],
+                    exchange["tokens"],
+                    exchange["cost_usd"],
+                    dumps(dict(exchange)),
+                ),
+            )
+
     def set_initial(self, run: str, experiences: Iterable[Experience]) -> None:
         """Keep the experiences that the planner starts with."""
         with self._database.write() as connection:
@@ -349,6 +387,20 @@ class RunStore:
             return outcome_from_json(json.loads(row["outcome"])), float(row["seconds"])
         except (CodecError, json.JSONDecodeError):
             return None
+
+    def exchange(self, run: str, key: str) -> dict[str, Any] | None:
+        """A recorded request to a model with its reply, or None."""
+        with self._database.read() as connection:
+            row = connection.execute(
+                "SELECT exchange FROM exchanges WHERE run = ? AND key = ?", (run, key)
+            ).fetchone()
+        if row is None:
+            return None
+        try:
+            found = json.loads(row["exchange"])
+        except json.JSONDecodeError:
+            return None
+        return found if isinstance(found, dict) else None
 
     def evaluation_count(self, run: str) -> int:
         with self._database.read() as connection:
@@ -412,6 +464,7 @@ class RunStore:
             "attempts": "id",
             "beams": "iteration, place",
             "experiences": "key",
+            "exchanges": "created, key",
         }
         with self._database.read() as connection:
             for table, columns in order.items():
@@ -445,7 +498,7 @@ class RunStore:
             connection.execute("DELETE FROM runs WHERE id = ?", (record.id,))
 
 
-_JSON_COLUMNS = frozenset({"seeds", "outcome", "plan", "experience"})
+_JSON_COLUMNS = frozenset({"seeds", "outcome", "plan", "experience", "exchange"})
 
 
 def _decoded(row: sqlite3.Row) -> dict[str, Any]:

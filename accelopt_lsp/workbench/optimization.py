@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,23 +25,29 @@ class OptimizeRequest:
     Attributes:
         kernel: which kernel, with what.
         search: every choice of the search.
-        agents: ``offline``; further implementations come with their own settings.
+        agents: ``offline`` or ``llm``.
+        llm: settings of models that win over the project's and the environment's, such as
+            ``model`` and ``base_url``; see :mod:`accelopt_lsp.agents.llm.settings`.
         backend: what runs attempts.
         use_cache: take results of earlier, equal evaluations, and keep these.
         read_paths: further folders that kernels may read.
         use_memory: draw on the optimization memory and add to it.
         resume: id of a run to go on with; kernel and settings are then the run's.
+        replay: id of a run whose recorded replies are taken instead of a model's; kernel and
+            settings are that run's, and no endpoint is asked.
         data_dir: folder of run store and memory; None takes the user's.
     """
 
     kernel: KernelRequest
     search: SearchSettings = SearchSettings()
     agents: str = "offline"
+    llm: Mapping[str, Any] = field(factory=dict)
     backend: str = "simulator"
     use_cache: bool = True
     read_paths: tuple[Path, ...] = ()
     use_memory: bool = True
     resume: str | None = None
+    replay: str | None = None
     data_dir: Path | None = None
 
 

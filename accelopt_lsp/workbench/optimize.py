@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attrs import evolve
 
@@ -29,10 +29,14 @@ from accelopt_lsp.analysis.syntax import Document
 from accelopt_lsp.nki.profile import Profile
 from accelopt_lsp.nki.targets import get_target
 from accelopt_lsp.profiler.base import Failure, Job, Profiler
+from accelopt_lsp.workbench.models import models_for, recorder_for, static_screen
 from accelopt_lsp.workbench.optimization import OptimizeReport, OptimizeRequest, Strategy
 from accelopt_lsp.workbench.profile import get_profiler, job_for
 from accelopt_lsp.workbench.recheck import recheck, refit, stale
 from accelopt_lsp.workbench.requests import RequestError, ResolvedKernel, resolve_kernel
+
+if TYPE_CHECKING:
+    from accelopt_lsp.agents.llm.client import ChatModels
 
 __all__ = [
     "OptimizeReport",
@@ -49,15 +53,7 @@ UNCERTAIN_BELOW = 1.05
 """Compiler choices that no source shows move latencies by about this much."""
 
 
-def roles_for(agents: str) -> Roles:
-    """Implementations of the four roles by name.
-
-    Raises:
-        RequestError: no such implementation.
-    """
-    if agents == "offline":
-        return offline_roles()
-    raise RequestError(f"no agents {agents!r} are configured; available: offline")
+AGENTS = ("offline", "llm")
 
 
 async def optimize_kernel(
@@ -76,8 +72,11 @@ async def optimize_kernel(
         RequestError: the kernel or the run cannot be found, or arguments are missing.
         SettingsError: the project's settings cannot be used.
     """
+    if request.agents not in AGENTS:
+        raise RequestError(f"no agents {request.agents!r}; available: {', '.join(AGENTS)}")
     notes: list[str] = []
     store = _open_store(request, notes)
+    models: ChatModels | None = None
     try:
         run, record = _resumed(request, store)
         if record is not None:
@@ -86,16 +85,23 @@ async def optimize_kernel(
         session = _Session(
             request,
             kernel,
-            roles or roles_for(request.agents),
             profiler or get_profiler(request.backend, use_cache=request.use_cache),
             store,
-            run,
+            run if request.replay is None else None,
             record,
             notes,
             progress,
         )
-        return await session.run()
+        if roles is None and request.agents == "llm":
+            from accelopt_lsp.agents.llm.agents import llm_roles
+
+            recorder = recorder_for(store, lambda: session.run_id, request.replay, notes.append)
+            models = models_for(kernel.path, request.llm, recorder)
+            roles = llm_roles(models)
+        return await session.run(roles or offline_roles())
     finally:
+        if models is not None:
+            await models.close()
         if store is not None:
             store.close()
 
@@ -105,7 +111,7 @@ def _open_store(request: OptimizeRequest, notes: list[str]) -> RunStore | None:
     try:
         store = RunStore(path)
     except DatabaseProblem as problem:
-        if request.resume is not None:
+        if request.resume is not None or request.replay is not None:
             raise RequestError(str(problem)) from problem
         notes.append(f"{problem}; this run is not recorded")
         return None
@@ -116,10 +122,12 @@ def _open_store(request: OptimizeRequest, notes: list[str]) -> RunStore | None:
 def _resumed(
     request: OptimizeRequest, store: RunStore | None
 ) -> tuple[str | None, RunRecord | None]:
-    if request.resume is None or store is None:
+    """The recorded run that is resumed or replayed, and its id."""
+    name = request.resume if request.resume is not None else request.replay
+    if name is None or store is None:
         return None, None
     try:
-        record = store.load(request.resume)
+        record = store.load(name)
     except (UnknownRun, DatabaseProblem) as error:
         raise RequestError(str(error)) from error
     return record.id, record
@@ -142,7 +150,24 @@ def _as_recorded(request: OptimizeRequest, record: RunRecord) -> OptimizeRequest
         target=record.target,
         reference=Path(record.reference) if record.reference else None,
     )
-    return evolve(request, kernel=kernel, search=evolve(search, budget_seconds=budget))
+    agents = "llm" if any(n != "offline" for n in record.roles.values()) else "offline"
+    return evolve(
+        request,
+        kernel=kernel,
+        search=evolve(search, budget_seconds=budget),
+        agents=agents,
+        llm={**_models_of(record.roles), **_given(request.llm)},
+        replay=record.id if request.replay is not None else None,
+    )
+
+
+def _models_of(roles: Mapping[str, str]) -> dict[str, Any]:
+    """Models of a recorded run by role; a recorded reply answers to the model's name."""
+    return {f"{role}_model": name for role, name in roles.items()}
+
+
+def _given(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
 
 
 class _Session:
@@ -152,7 +177,6 @@ class _Session:
         self,
         request: OptimizeRequest,
         kernel: ResolvedKernel,
-        roles: Roles,
         profiler: Profiler,
         store: RunStore | None,
         run: str | None,
@@ -162,7 +186,6 @@ class _Session:
     ) -> None:
         self.request = request
         self.kernel = kernel
-        self.roles = roles
         self.profiler = profiler
         self.store = store
         self.run_id = run
@@ -171,7 +194,8 @@ class _Session:
         self.progress = progress
         self.memory: OptimizationMemory | None = None
 
-    async def run(self) -> OptimizeReport:
+    async def run(self, roles: Roles) -> OptimizeReport:
+        self.roles = roles
         with tempfile.TemporaryDirectory(prefix="accelopt-") as scratch:
             try:
                 report = await self._run(Path(scratch))
@@ -245,9 +269,17 @@ class _Session:
             allow_lower_precision=self.request.search.allow_lower_precision,
         )
         search = BeamSearch(
-            self.roles, evaluator, gates, self.request.search, lessons, self.progress
+            self.roles,
+            evaluator,
+            gates,
+            self.request.search,
+            lessons,
+            self.progress,
+            static_screen(self.kernel),
         )
         result = await search.run(problem)
+        if result.role_failure is not None and not result.attempts:
+            raise RequestError(str(result.role_failure)) from result.role_failure
         self.notes.extend(result.notes)
         if self.store is not None and self.run_id is not None:
             self.store.set_latencies(self.run_id, outcome.latency_ms, result.best.latency_ms)
@@ -291,6 +323,10 @@ class _Session:
         settings = self.request.search
         if not self.request.use_memory or settings.memory_policy == "none":
             return Lessons(None, self.store, self.run_id or "")
+        if self.request.replay is not None:
+            # What the recorded run learned is in the memory already.
+            initial = self.record.initial if self.record is not None else None
+            return Lessons(None, self.store, self.run_id or "", initial or ())
         path = self.request.data_dir / "memory.sqlite3" if self.request.data_dir else None
         initial: Sequence[Experience] = ()
         try:

@@ -95,7 +95,24 @@ def _convert(name: str, value: Any) -> Any:
     return value
 
 
+def llm_table(path: Path) -> Mapping[str, Any]:
+    """``[tool.accelopt.llm]`` of a file's project, as it stands there.
+
+    Raises:
+        SettingsError: ``pyproject.toml`` cannot be read, or it is no table.
+    """
+    found = _whole_table(path).get("llm", {})
+    if not isinstance(found, dict):
+        raise SettingsError("[tool.accelopt.llm] must be a table")
+    return found
+
+
 def _project_table(path: Path) -> Mapping[str, Any]:
+    """The project's settings; tables below them belong to other rooms."""
+    return {k: v for k, v in _whole_table(path).items() if not isinstance(v, dict)}
+
+
+def _whole_table(path: Path) -> Mapping[str, Any]:
     folder = path.resolve()
     for candidate in (folder, *folder.parents):
         file = candidate / "pyproject.toml"
@@ -112,5 +129,4 @@ def _read_table(file: Path) -> Mapping[str, Any]:
     table = data.get("tool", {}).get("accelopt", {})
     if not isinstance(table, dict):
         raise SettingsError(f"{file}: [tool.accelopt] must be a table")
-    # Tables below it belong to other rooms ([tool.accelopt.llm] and the like).
-    return {k: v for k, v in table.items() if not isinstance(v, dict)}
+    return table
