@@ -325,8 +325,8 @@ class _Session:
             return Lessons(None, self.store, self.run_id or "")
         if self.request.replay is not None:
             # What the recorded run learned is in the memory already.
-            initial = self.record.initial if self.record is not None else None
-            return Lessons(None, self.store, self.run_id or "", initial or ())
+            recorded = self.record.initial if self.record is not None else None
+            return Lessons(None, self.store, self.run_id or "", recorded or ())
         path = self.request.data_dir / "memory.sqlite3" if self.request.data_dir else None
         initial: Sequence[Experience] = ()
         try:
