@@ -6,14 +6,16 @@ with what the simulator and the analysis enforce.
 
 from __future__ import annotations
 
-from accelopt_lsp.analysis.names import Aliases, dotted_name, find_aliases
+import ast
+
+from accelopt_lsp.analysis.names import find_aliases
 from accelopt_lsp.analysis.syntax import Document
+from accelopt_lsp.analysis.tree import module_of, walk
 from accelopt_lsp.nki.apis import APIS, find_api
 from accelopt_lsp.nki.dialects import Api, Dialect
 from accelopt_lsp.nki.instructions import INSTRUCTIONS
 from accelopt_lsp.nki.targets import Target
 
-_CALLS = "(call function: (_) @callee)"
 RELATED = {
     "nisa.tensor_tensor": ("nisa.scalar_tensor_tensor", "nisa.tensor_scalar"),
     "nisa.tensor_scalar": ("nisa.tensor_tensor", "nisa.activation"),
@@ -32,14 +34,16 @@ MAX_CALLS = 40
 def calls_of(text: str) -> list[str]:
     """Public NKI names that a text calls, in the order of their first use."""
     document = Document.parse(text)
-    aliases: Aliases = find_aliases(document)
-    found: dict[str, None] = {}
-    for node in document.captures(_CALLS).get("callee", []):
-        name = dotted_name(document, node)
-        path = aliases.canonical(name) if name is not None else None
+    aliases = find_aliases(document)
+    found: dict[str, tuple[int, int]] = {}
+    for node in walk(module_of(document)):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute | ast.Name):
+            continue
+        path = aliases.canonical(ast.unparse(node.func))
         if path is not None and find_api(path) is not None:
-            found.setdefault(path)
-    return list(found)
+            place = (node.lineno, node.col_offset)
+            found[path] = min(place, found.get(path, place))
+    return sorted(found, key=lambda path: found[path])
 
 
 def call_facts(text: str, dialect: Dialect, target: Target) -> str:
