@@ -91,7 +91,14 @@ class ShortInstruction(SlowRule):
                 f"{percent(saved / spent)} of their time is fixed cost; take several iterations "
                 f"of the loop over {loop.name} at once"
             )
-            fix = Fix("Enlarge the tiles of this loop", "widen-tile", {"line": loop.line})
+            wanted = -(-GOOD_FREE_SIZE // longest)
+            divisors = [n for n in range(2, loop.trips + 1) if loop.trips % n == 0]
+            factor = next((n for n in divisors if n >= wanted), loop.trips)
+            fix = Fix(
+                f"Do {factor} iterations at once",
+                "widen-tile",
+                {"line": loop.line, "factor": factor},
+            )
             related = (context.related(loop.line, f"{loop.trips} iterations"),)
             yield from self.report(context, site.node, share, text, fix=fix, related=related)
 
@@ -341,10 +348,11 @@ class SharedPort(SlowRule):
                 f"work on {memory} on one of them"
             )
             share = (whole - others) / context.latency_ns
+            aside = Engine.SCALAR if port == SBUF_PORT else other
             fix = Fix(
-                f"Run this on the {other.value} engine",
+                f"Run this on the {aside.value} engine",
                 "swap-engine",
-                {"line": site.line, "engine": other.value},
+                {"line": site.line, "engine": aside.value},
             )
             yield from self.report(context, site.node, share, text, fix=fix)
 

@@ -11,7 +11,8 @@ def kernel(x):
         tile = nl.ndarray((128, 2048), dtype=x.dtype, buffer=nl.sbuf)
         nisa.dma_copy(dst=tile, src=x[i * 128 : (i + 1) * 128, :])
         for j in range(64):
-            part = tile[:, j * 32 : (j + 1) * 32]
-            nisa.activation(dst=part, op=nl.exp, data=part)  # expect: P05
+            nisa.activation(
+                dst=tile[:, j * 32 : (j + 1) * 32], op=nl.exp, data=tile[:, j * 32 : (j + 1) * 32]
+            )  # expect-above: P05
         nisa.dma_copy(dst=out[i * 128 : (i + 1) * 128, :], src=tile)
     return out
