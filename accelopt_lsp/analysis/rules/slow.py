@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
+from math import sqrt
 
 from accelopt_lsp.analysis.affine import Var
 from accelopt_lsp.analysis.machine import Record
@@ -60,7 +61,8 @@ def matters(context: Context, resource: str, saved_ns: float) -> float:
     longest = max(ceilings.values(), default=0.0)
     if not longest:
         return 0.0
-    return saved_ns / context.latency_ns * min(1.0, ceilings.get(resource, 0.0) / longest)
+    pressed = min(1.0, ceilings.get(resource, 0.0) / longest)
+    return saved_ns / context.latency_ns * sqrt(pressed)
 
 
 def transfer_matters(context: Context, site: Site, saved: float) -> float:

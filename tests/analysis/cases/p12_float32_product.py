@@ -3,18 +3,18 @@ import nki.isa as nisa
 import nki.language as nl
 
 
-# accelopt: a=f32[4096,128] b=f32[4096,512]
+# accelopt: a=f32[4096,256] b=f32[4096,512]
 @nki.jit
 def kernel(a, b):
     out = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.shared_hbm)
     acc = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.psum)
     for k in range(32):
-        x = nl.ndarray((128, 128), dtype=a.dtype, buffer=nl.sbuf)
+        x = nl.ndarray((128, 256), dtype=a.dtype, buffer=nl.sbuf)
         nisa.dma_copy(dst=x, src=a[k * 128 : (k + 1) * 128, :])
         y = nl.ndarray((128, 512), dtype=b.dtype, buffer=nl.sbuf)
         nisa.dma_copy(dst=y, src=b[k * 128 : (k + 1) * 128, :])
-        for again in range(16):
-            nisa.nc_matmul(dst=acc, stationary=x, moving=y)  # expect: P12
+        for again in range(32):
+            nisa.nc_matmul(dst=acc, stationary=x[:, 0:128], moving=y)  # expect: P12
     result = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.sbuf)
     nisa.tensor_copy(dst=result, src=acc)
     nisa.dma_copy(dst=out, src=result)
