@@ -30,7 +30,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from accelopt_lsp.analysis import AnalysisOptions, analyze
 from accelopt_lsp.analysis.syntax import Document
@@ -52,6 +52,7 @@ class Job:
     label: str = ""
     kernel: str | None = None
     arguments: Mapping[str, ArgumentSpec] = field(factory=dict)
+    version: str | None = None
 
 
 @frozen(slots=True)
@@ -141,7 +142,12 @@ def analyzed(job: Job) -> tuple[int, list[Place]]:
     overrides: dict[str, Any] = {}
     if job.kernel is not None:
         overrides[job.kernel] = dict(job.arguments)
-    options = AnalysisOptions(target=job.target, overrides=overrides, suppressions=False)
+    options = AnalysisOptions(
+        target=job.target,
+        overrides=overrides,
+        nki_version=job.version,
+        suppressions=False,
+    )
     document = Document.parse(job.file.read_text("utf-8", errors="replace"))
     result = analyze(document, path=job.file, options=options)
     places = [
@@ -206,6 +212,7 @@ def main() -> int:
     )
     parser.add_argument("checkouts", nargs="+", type=Path, metavar="CHECKOUT")
     parser.add_argument("--target", action="append", default=[], help="analyze for it as well")
+    parser.add_argument("--nki-version", help="as if the project's settings said so")
     parser.add_argument("--arguments", type=Path, help="arguments of kernels, as TOML")
     parser.add_argument("--show", action="append", default=[], metavar="CODE")
     parser.add_argument("--json", type=Path, help="write all diagnostics to a file")
@@ -215,6 +222,7 @@ def main() -> int:
         if not checkout.is_dir():
             parser.error(f"no such folder: {checkout}")
     jobs = jobs_of(options.checkouts, options.target, options.arguments)
+    jobs = [evolve(job, version=options.nki_version) for job in jobs]
     kernels, places = 0, []
     with ProcessPoolExecutor(max_workers=options.jobs) as pool:
         for job, (count, found) in zip(jobs, pool.map(analyzed, jobs, chunksize=2), strict=True):

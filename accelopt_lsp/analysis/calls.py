@@ -12,6 +12,7 @@ from accelopt_lsp.analysis.host import call_framework, call_numpy
 from accelopt_lsp.analysis.issue import call_api
 from accelopt_lsp.analysis.machine import MAX_CALL_DEPTH, Machine, evaluates
 from accelopt_lsp.analysis.methods import call_method, language_call
+from accelopt_lsp.analysis.placing import placement
 from accelopt_lsp.analysis.references import as_dtype
 from accelopt_lsp.analysis.scope import Scope
 from accelopt_lsp.analysis.values import (
@@ -29,7 +30,6 @@ from accelopt_lsp.analysis.values import (
 from accelopt_lsp.nki.apis import find_api
 from accelopt_lsp.nki.dialects import Role
 from accelopt_lsp.nki.dtypes import DType
-from accelopt_lsp.nki.operands import Buffer
 
 
 @evaluates(ast.Call)
@@ -138,21 +138,20 @@ def _call_name(
             return result
         return language_call(m, node, api, args, kwargs)
     if head == "ncc":
-        return _placed(m, path)
+        return placement(m, path, kwargs)
     if head in ("functools", "itertools", "typing", "dataclasses"):
         return Unknown(f"{path} is not analyzed")
-    if any(isinstance(v, View) for v in (*args, *kwargs.values())):
+    if any(_holds_tensor(v) for v in (*args, *kwargs.values())):
         m.unknown(f"{path} is not part of this file")
     return Unknown(f"the result of {path}")
 
 
-def _placed(m: Machine, path: str) -> Value:
-    """``ncc.sbuf.mod_alloc(...)``: a memory with places chosen by the writer."""
-    m.placed = m.placed or path.endswith((".alloc", ".mod_alloc"))
-    for buffer in ("sbuf", "psum"):
-        if path.startswith(f"ncc.{buffer}."):
-            return Buffer(buffer)
-    return None
+def _holds_tensor(value: Value) -> bool:
+    """Whether a value is a tensor or a sequence with one in it."""
+    items = value.items if isinstance(value, ListValue) else value
+    if isinstance(items, tuple | list):
+        return any(_holds_tensor(item) for item in items)
+    return isinstance(value, View | Instance)
 
 
 def _unlisted(

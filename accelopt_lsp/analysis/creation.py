@@ -10,7 +10,9 @@ from attrs import evolve
 from accelopt_lsp.analysis.affine import Undecided
 from accelopt_lsp.analysis.issue import call_api
 from accelopt_lsp.analysis.machine import Machine
+from accelopt_lsp.analysis.placing import check_creation
 from accelopt_lsp.analysis.references import as_buffer, as_dtype
+from accelopt_lsp.analysis.rejections import Rejected
 from accelopt_lsp.analysis.tensors import size
 from accelopt_lsp.analysis.values import (
     Blocks,
@@ -56,12 +58,16 @@ def create(
     try:
         shape, blocks = _shape(m, bound.get("shape"), template, buffer)
     except Undecided as why:
+        m.refuse(why, node)
         m.unknown(f"{api.name}: {why}")
         return Unknown(str(why))
     storage = m.new_storage(shape, dtype, buffer, blocks=blocks, node=node)
     tensor: Value = Blocks(storage) if blocks else View.whole(storage)
     value = bound["fill_value"] if api.name == "nl.full" else _FILLS.get(api.name)
+    check_creation(m, node, api.name, bound, storage, valued=value is not None)
     started = buffer is Buffer.PSUM and value == 0
+    if value is not None or template is not None:
+        m.written.add(storage.id)
     if value is not None and buffer.on_chip and not started:
         fill(m, node, View.whole(storage), value, storage.block_count)
     return tensor
@@ -80,6 +86,7 @@ def fill(m: Machine, node: ast.AST, view: View, value: Any, count: int = 1) -> N
         slot = "dst"
     lowered = lower(m.dialect, name, values, m.target)
     m.note(node, lowered, {slot: view}, times=m.times * count)
+    m.written.add(view.storage.id)
     m.touch(view, written=True)
 
 
@@ -118,7 +125,13 @@ def _shape(
     if any(n < 1 for n in shape):
         raise Undecided(f"an empty shape {list(shape)}")
     if buffer.on_chip and len(shape) == 1:
-        shape = (*shape, 1)
+        raise Rejected(
+            "R041",
+            f"a tile on chip of shape {list(shape)} has one dimension; it needs two at least: "
+            f"{[*shape, 1]}",
+            "shape",
+            0,
+        )
     return shape, blocks if buffer.on_chip else 0
 
 

@@ -10,6 +10,7 @@ from attrs import evolve, frozen
 
 from accelopt_lsp.analysis.affine import Linear, Undecided, add, scale
 from accelopt_lsp.analysis.grids import combine, scaled
+from accelopt_lsp.analysis.rejections import Rejected
 from accelopt_lsp.analysis.values import Fault, IndexArray, ListValue, Value, View
 from accelopt_lsp.nki.dtypes import DType
 from accelopt_lsp.nki.operands import Buffer, Dynamic, DynamicKind, row_major_strides
@@ -43,7 +44,7 @@ def combined(op: ast.AST, left: Value, right: Value) -> Value:
 
 def _attached(view: View, kind: DynamicKind, index: View) -> View:
     if view.dynamic is not None:
-        raise Undecided("two run-time indices of one view")
+        raise Rejected("R083", "a view can have one run-time index only, this one has it already")
     return evolve(view, dynamic=Dynamic(kind, index.operand()), index=index)
 
 
@@ -63,8 +64,22 @@ def indexed(view: View, parts: tuple[Value, ...], static: Static) -> View:
         given = RunTimeIndex(given, IndexArray((1,) * rank, (0,) * rank, 0))
     tile, shift = given.tile, given.shift
     single = prod(tile.shape) == 1
-    if tile.buffer is not Buffer.SBUF or (not single and prod(tile.shape[1:]) != 1):
-        raise Undecided("run-time indices that are no column in SBUF")
+    if tile.buffer is not Buffer.SBUF:
+        raise Rejected(
+            "R083", f"indices must be in SBUF, these are in {tile.buffer.upper()}; load them first"
+        )
+    if not single and prod(tile.shape[1:]) != 1:
+        raise Rejected(
+            "R017",
+            f"indices of shape {list(tile.shape)}: one index a partition is what a DMA takes; "
+            "index the tile with nl.arange(n)[:, None], not with nl.mgrid",
+        )
+    if not single and view.on_chip:
+        raise Rejected(
+            "R011",
+            f"{tile.shape[0]} run-time indices address a tensor in HBM by load, store or DMA; "
+            "within a tile use nisa.tensor_copy_dynamic_src with one index, or nl.gather_flattened",
+        )
     rank = max(len(p.shape) for p in (tile, shift, *parts) if isinstance(p, View | IndexArray))
     own = tile.shape
     if not single and len(own) < rank:
@@ -115,6 +130,24 @@ def access_pattern(
             raise Undecided("an offset in a register")
     if vector is not None:
         strides = (0, *strides[1:])
+    if scalar is not None and vector is not None:
+        raise Rejected(
+            "R083",
+            "scalar_offset and vector_offset cannot be combined; add the one to the other first",
+            "scalar_offset",
+            2,
+        )
+    if vector is not None and view.on_chip:
+        raise Rejected("R083", "vector_offset needs a tensor in HBM", "vector_offset", 3)
+    row = view.storage.row * view.storage.dtype.nbytes // kind.nbytes
+    if view.on_chip and shape and shape[0] > 1 and strides[0] != row:
+        raise Rejected(
+            "R082",
+            f"the first stride of a pattern on chip is the free size {row}, got {strides[0]}: "
+            "partitions cannot be strided",
+            "pattern",
+            0,
+        )
     while len(shape) < 2 and view.on_chip:
         shape, strides = (*shape, 1), (*strides, 1)
     made = evolve(

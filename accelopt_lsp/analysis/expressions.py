@@ -12,10 +12,12 @@ from accelopt_lsp.analysis.affine import Affine, Undecided
 from accelopt_lsp.analysis.grids import combine, scaled
 from accelopt_lsp.analysis.machine import MAX_BITS, MAX_LENGTH, Machine, evaluates
 from accelopt_lsp.analysis.references import attribute_of, same_kind
+from accelopt_lsp.analysis.rejections import NOT_AFFINE
 from accelopt_lsp.analysis.sequences import mutable_item
 from accelopt_lsp.analysis.tensors import subscript_value, tensor_binary, tensor_unary
 from accelopt_lsp.analysis.values import (
     Function,
+    Grid,
     HostArray,
     IndexArray,
     ListValue,
@@ -26,6 +28,8 @@ from accelopt_lsp.analysis.values import (
     View,
     flat_length,
 )
+from accelopt_lsp.nki.dialects import Dialect
+from accelopt_lsp.nki.operands import Buffer
 
 
 @evaluates(ast.Constant)
@@ -156,7 +160,9 @@ def _named(m: Machine, node: ast.NamedExpr) -> Value:
 
 @evaluates(ast.IfExp)
 def _if_expression(m: Machine, node: ast.IfExp) -> Value:
-    condition = truth(m, m.eval(node.test))
+    test = m.eval(node.test)
+    check_condition(m, node.test, test)
+    condition = truth(m, test)
     if condition is None:
         then, other = m.eval(node.body), m.eval(node.orelse)
         if same_kind(then, other):
@@ -173,11 +179,38 @@ def truth(m: Machine, value: Value) -> bool | None:
         return not affine.compare("==", value, 0)
     if isinstance(value, ListValue):
         return flat_length(value.items) > 0
-    if isinstance(value, View | IndexArray | Mask | HostArray):
+    if isinstance(value, View):
+        return True if counts_as_true(m, value) else None
+    if isinstance(value, IndexArray | Mask | HostArray):
         return None
     if isinstance(value, bool | int | float | str | tuple | dict | None):
         return bool(value)
     return True
+
+
+def check_condition(m: Machine, node: ast.expr, value: Value) -> None:
+    """R005 and R010: a tile, an index or a mask that decides what Python does."""
+    if isinstance(value, IndexArray | Mask | Grid) and m.dialect is Dialect.LEGACY:
+        m.find(
+            "R010",
+            "a comparison of indices is a mask and cannot decide control flow; give it as mask= "
+            "of the instruction",
+            node,
+        )
+    elif isinstance(value, View) and not counts_as_true(m, value):
+        m.find(
+            "R005",
+            f"{value.storage.name or 'a tensor'} ({value.describe()}) cannot decide control flow: "
+            "its values exist on the device only; compare with None by `is None`",
+            node,
+        )
+
+
+def counts_as_true(m: Machine, value: View) -> bool:
+    """Whether Python may ask if a tensor was given: parameters, and what a call allocated."""
+    if value.buffer is Buffer.HBM:
+        return True
+    return m.dialect is Dialect.CURRENT and value.storage.kind != "temporary"
 
 
 @evaluates(ast.BoolOp)
@@ -187,6 +220,17 @@ def _bool_op(m: Machine, node: ast.BoolOp) -> Value:
     value: Value = None
     for part in node.values:
         value = m.eval(part)
+        if isinstance(value, Mask):
+            if not is_and:
+                return value
+            if part is not node.values[-1]:
+                m.find(
+                    "R043",
+                    "`and` leaves of two masks the second alone; combine masks with &",
+                    node,
+                )
+            continue
+        check_condition(m, part, value)
         known = truth(m, value)
         if known is None:
             undecided = value if isinstance(value, Unknown) else Unknown("truth of a tensor")
@@ -201,6 +245,7 @@ def _unary(m: Machine, node: ast.UnaryOp) -> Value:
     if isinstance(value, Unknown):
         return value
     if isinstance(node.op, ast.Not):
+        check_condition(m, node.operand, value)
         known = truth(m, value)
         return Unknown("the condition is not known") if known is None else not known
     if isinstance(value, View):
@@ -346,7 +391,7 @@ def _index_binary(op: ast.operator, left: Any, right: Any) -> Value:
             return scaled(array, factor)
         if isinstance(factor, Affine):
             raise affine.split(factor.terms, "an index array times a loop variable")
-    raise Undecided("index arrays that are not linear")
+    return Unknown(NOT_AFFINE)
 
 
 def _list_binary(m: Machine, op: ast.operator, left: Any, right: Any) -> Value:

@@ -22,6 +22,11 @@ from accelopt_lsp.analysis.masks import (
     split_mask,
     trimmed,
 )
+from accelopt_lsp.analysis.notices import (
+    notice_arguments,
+    notice_mask_of_statistics,
+    notice_operands,
+)
 from accelopt_lsp.analysis.references import as_dtype, operator_name
 from accelopt_lsp.analysis.sequences import written_out
 from accelopt_lsp.analysis.values import (
@@ -80,6 +85,7 @@ def call_api(
     except BindError as error:
         return _bind_error(m, node, error)
     nodes = _nodes_by_parameter(m, api, argument_nodes or {})
+    notice_arguments(m, node, api, bound, nodes)
     views = {k: v for k, v in bound.items() if isinstance(v, View)}
     mask = bound.get("mask")
     try:
@@ -128,6 +134,7 @@ def _masked(
         given = whole.result
         return View.whole(m.new_storage(given.shape, given.dtype, given.buffer, kind="temporary"))
     rank, axes = found
+    notice_mask_of_statistics(m, name, axes, nodes.get("mask", node))
     if name in FULL_WIDTH:
         return _record(m, node, whole, views, nodes)
     kept = trimmed(views, rank, axes)
@@ -278,6 +285,7 @@ def _record(
 ) -> Value:
     result: Value = None
     views = dict(views)
+    notice_operands(m, node, lowered, views, nodes)
     if lowered.result is not None:
         given = whole or lowered.result
         storage = m.new_storage(given.shape, given.dtype, given.buffer, kind="temporary", node=node)
@@ -319,6 +327,7 @@ def fresh_record(m: Machine, value: Value) -> Record | None:
 def write_into(m: Machine, record: Record, destination: View, *, accumulates: bool = False) -> None:
     """Let a call that was just made write straight into ``destination``."""
     index = m.fresh[record.views[RESULT].storage.id]
+    m.written.add(destination.storage.id)
     lowered = retarget(record.lowered, cut_view(destination, record.cuts).operand())
     views = {**record.views, RESULT: destination}
     m.records[index] = evolve(record, lowered=lowered, views=views, accumulates=accumulates)

@@ -29,7 +29,7 @@ from accelopt_lsp.analysis.affine import (
     symbol,
 )
 from accelopt_lsp.analysis.carried import assigned_names, carried_names
-from accelopt_lsp.analysis.expressions import truth
+from accelopt_lsp.analysis.expressions import check_condition, truth
 from accelopt_lsp.analysis.machine import (
     BREAK,
     MAX_PARTS,
@@ -49,6 +49,7 @@ from accelopt_lsp.analysis.values import (
     IndexArray,
     Iteration,
     ListValue,
+    Range,
     Repeat,
     Unknown,
     Value,
@@ -63,6 +64,11 @@ MAX_WHILE = 10_000
 @executes(ast.For, ast.AsyncFor)
 def _for(m: Machine, node: ast.For) -> Signal | None:
     value = m.eval(node.iter)
+    if isinstance(value, Range):
+        m.loop_kinds[node.lineno, ast.unparse(node.target)] = value.kind
+    if isinstance(value, View):
+        text = f"{value.storage.name or 'a tensor'} cannot be iterated over; loop over indices"
+        m.find("R005", text, node.iter)
     found = iteration_of(value) if not isinstance(value, Unknown) else None
     if found is None:
         reason = value.reason if isinstance(value, Unknown) else "the loop's items are not known"
@@ -174,6 +180,10 @@ class Loop:
 
     def _run_parts(self, queue: deque[tuple[int, int]]) -> Signal | None:
         m = self.m
+        if self.over.length > 1 and not m.carries:
+            # A number that one iteration hands to the next.
+            values = (_lookup(m.scope, name) for name in self.carried)
+            m.carries = any(isinstance(value, int | Affine) for value in values)
         while queue:
             low, high = queue.popleft()
             self.parts += 1
@@ -354,6 +364,7 @@ def _cut(low: int, high: int, cuts: tuple[int, ...] | None) -> list[tuple[int, i
 def _while(m: Machine, node: ast.While) -> Signal | None:
     for _ in range(MAX_WHILE):
         value = m.eval(node.test)
+        check_condition(m, node.test, value)
         known = truth(m, value)
         if known is None:
             m.unknown("the number of iterations of this loop is not known", node.lineno)

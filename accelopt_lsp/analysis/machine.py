@@ -19,6 +19,7 @@ from attrs import define, field, frozen
 from accelopt_lsp.analysis.affine import NeedSplit, Undecided, Var, split
 from accelopt_lsp.analysis.modules import MODULE_STEPS, Home, Origin
 from accelopt_lsp.analysis.names import Aliases
+from accelopt_lsp.analysis.rejections import Rejected, argument_node
 from accelopt_lsp.analysis.scope import UNBOUND, Journal, Scope
 from accelopt_lsp.analysis.syntax import Document
 from accelopt_lsp.analysis.values import Ref, Storage, Unknown, Value, View
@@ -174,6 +175,13 @@ class Machine:
     foreign_line: int = 0
     guarded_imports: int = 0
     importing: dict[int, int] = field(factory=dict)
+    placed_line: int = 0
+    carries: bool = False
+    loop_kinds: dict[tuple[int, str], str] = field(factory=dict)
+    written: set[int] = field(factory=set)
+    multiplied: set[int] = field(factory=set)
+    result: Value = None
+    result_node: ast.AST | None = None
     _storage_ids: Any = field(factory=count)
 
     def __attrs_post_init__(self) -> None:
@@ -271,6 +279,7 @@ class Machine:
         try:
             return handler(self, node)
         except Undecided as why:
+            self.refuse(why, node)
             return Unknown(str(why))
         except (ArithmeticError, ValueError, TypeError, LookupError, AttributeError) as error:
             return Unknown(f"{type(error).__name__}: {error}")
@@ -311,6 +320,7 @@ class Machine:
             try:
                 signal: Signal | None = handler(self, node)
             except Undecided as why:
+                self.refuse(why, node)
                 self.unknown(str(why), node.lineno)
                 continue
             if signal is not None:
@@ -375,6 +385,11 @@ class Machine:
             self.findings.append(
                 Finding(code, message, self.place(node), severity, role, self.origin)
             )
+
+    def refuse(self, why: Undecided, node: ast.AST) -> None:
+        """Note the rule that was broken, where that is why something has no value."""
+        if isinstance(why, Rejected):
+            self.find(why.code, str(why), argument_node(node, *why.at))
 
     def new_storage(
         self,

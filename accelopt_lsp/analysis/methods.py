@@ -13,6 +13,7 @@ from accelopt_lsp.analysis.host import host_method
 from accelopt_lsp.analysis.issue import call_api
 from accelopt_lsp.analysis.machine import MAX_LENGTH, Machine
 from accelopt_lsp.analysis.references import as_buffer, as_dtype
+from accelopt_lsp.analysis.rejections import Rejected
 from accelopt_lsp.analysis.tensors import mesh_grid, reshape, select, size, sizes
 from accelopt_lsp.analysis.values import (
     DynamicSlice,
@@ -247,6 +248,11 @@ def _tensor_method(
     if name in ("expand_dims", "expand_dim"):
         return _expand_dim(owner, size(given[0]))
     if name == "assert_shape":
+        stated = sizes(tuple(given[:1]))
+        if stated != owner.shape:
+            raise Rejected(
+                "R006", f"shape is {list(owner.shape)}, asserted was {list(stated)}", 0, "shape"
+            )
         return owner
     if name == "is_contiguous":
         return owner.operand().contiguous_run() == owner.operand().free
@@ -260,36 +266,42 @@ def _view_method(
     if name == "permute":
         dims = sizes(tuple(given))
         if sorted(dims) != list(range(rank)):
-            raise Undecided(f"permute{dims} does not name every dimension once")
+            raise Rejected("R081", f"permute{dims} does not name every dimension once", 0)
+        if owner.on_chip and dims[0] != 0:
+            raise Rejected("R081", f"permute{dims} must leave the partition dimension first", 0)
         return evolve(
             owner,
             shape=tuple(owner.shape[d] for d in dims),
             strides=tuple(owner.strides[d] for d in dims),
         )
     if name == "broadcast":
-        at, count = size(given[0]) % rank, size(given[1])
+        at, count = _free_dim(owner, name, given[0]), size(given[1])
         return evolve(
             owner,
             shape=(*owner.shape[:at], count, *owner.shape[at + 1 :]),
             strides=(*owner.strides[:at], 0, *owner.strides[at + 1 :]),
         )
     if name == "squeeze_dim":
-        at = size(given[0]) % rank
+        at = _free_dim(owner, name, given[0])
+        if owner.shape[at] != 1:
+            raise Rejected("R081", f"dimension {at} has size {owner.shape[at]}, not 1", 0, "dim")
         return evolve(
             owner,
             shape=(*owner.shape[:at], *owner.shape[at + 1 :]),
             strides=(*owner.strides[:at], *owner.strides[at + 1 :]),
         )
     if name == "reshape_dim":
-        at = size(given[0]) % rank
+        at = _free_dim(owner, name, given[0])
         inner = sizes((given[1],))
         return reshape(owner, (*owner.shape[:at], *inner, *owner.shape[at + 1 :]))
     if name == "flatten_dims":
-        first, last = size(given[0]) % rank, size(given[1]) % rank
+        first, last = _free_dim(owner, name, given[0]), size(given[1]) % rank
         return reshape(owner, (*owner.shape[:first], -1, *owner.shape[last + 1 :]))
     if name in ("slice", "select"):
         full = [slice(None)] * (size(given[0]) % rank)
         if name == "select" and isinstance(given[1], View):
+            if owner.on_chip and not full:
+                raise Rejected("R083", "the partition dimension cannot be indexed at run time", 0)
             return dynamic.select(owner, size(given[0]) % rank, given[1])
         if name == "select":
             return select(owner, (*full, given[1]))
@@ -303,6 +315,8 @@ def _view_method(
             raise Undecided("a view as a type that is not known")
         return dynamic.reinterpret(owner, dtype)
     if name == "vector_select" and isinstance(given[1], View):
+        if owner.on_chip or given[0] != 0:
+            raise Rejected("R083", "vector_select takes dimension 0 of a tensor in HBM", 0, "dim")
         return dynamic.vector_select(owner, given[1])
     if name == "indirect" and isinstance(given[0], View):
         return dynamic.indirect(owner, given[0], size(given[1]) if len(given) > 1 else None)
@@ -319,6 +333,22 @@ def _view_method(
     if name == "is_indirect":
         return owner.dynamic is not None
     return Unknown(f"tensor.{name} is not analyzed")
+
+
+def _free_dim(owner: View, name: str, dim: Value) -> int:
+    """A dimension that a view method changes: any of HBM, any but the partitions on chip.
+
+    Raises:
+        Rejected: there is none of that number, or it is that of the partitions.
+    """
+    rank, wanted = len(owner.shape), size(dim)
+    if not -rank <= wanted < rank:
+        raise Rejected("R028", f"dimension {wanted} of a tensor with {rank} dimensions", 0, "dim")
+    if wanted % rank == 0 and owner.on_chip:
+        raise Rejected(
+            "R081", f"{name} cannot touch dimension 0 of a tile, its partitions", 0, "dim"
+        )
+    return wanted % rank
 
 
 def _access_pattern(owner: View, args: list[Value], kwargs: dict[str, Value]) -> Value:
@@ -338,6 +368,8 @@ def _access_pattern(owner: View, args: list[Value], kwargs: dict[str, Value]) ->
 
 def _expand_dim(owner: View, dim: int) -> View:
     at = dim + len(owner.shape) + 1 if dim < 0 else dim
+    if at == 0 and owner.on_chip:
+        raise Rejected("R081", "no dimension can stand before the partitions of a tile", 0, "dim")
     return evolve(
         owner,
         shape=(*owner.shape[:at], 1, *owner.shape[at:]),

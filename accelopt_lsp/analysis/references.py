@@ -20,6 +20,7 @@ from accelopt_lsp.analysis.values import (
     ListValue,
     Method,
     ModuleValue,
+    Placement,
     Ref,
     Unknown,
     Value,
@@ -190,6 +191,8 @@ def as_buffer(value: Value) -> Buffer | None:
     """The memory that ``nl.sbuf`` and its siblings (or a string) name, or None."""
     if isinstance(value, Buffer):
         return value
+    if isinstance(value, Placement):
+        return value.buffer
     name = value.last if isinstance(value, Ref) else value
     if isinstance(value, Ref) and value.path.startswith("ncc."):
         name = value.path.split(".")[1]

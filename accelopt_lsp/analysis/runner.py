@@ -218,6 +218,7 @@ def _run_programs(
     if axis == len(machine.grid):
         first = axis == 0 or all(index == 0 for index in machine.program)
         result = call_function(machine, function, [], values)
+        machine.result = result
         if first or not machine.outputs:
             _note_outputs(machine, result)
         return
@@ -240,6 +241,12 @@ def _run_programs(
 def _note_outputs(machine: Machine, result: Value) -> None:
     items = result.items if isinstance(result, ListValue) else result
     for item in items if isinstance(items, tuple | list) else (items,):
+        if isinstance(item, View) and item.on_chip and machine.result_node is not None:
+            machine.find(
+                "R040",
+                f"outputs must be in HBM (buffer=nl.shared_hbm), this one is {item.describe()}",
+                machine.result_node,
+            )
         if isinstance(item, View) and item.buffer is Buffer.HBM:
             machine.outputs.append(item)
 

@@ -10,7 +10,7 @@ from attrs import evolve
 from accelopt_lsp.analysis.affine import Undecided, Var, symbol
 from accelopt_lsp.analysis.carried import stored_names
 from accelopt_lsp.analysis.creation import fill, renamed
-from accelopt_lsp.analysis.expressions import binary, make_function, truth
+from accelopt_lsp.analysis.expressions import binary, check_condition, make_function, truth
 from accelopt_lsp.analysis.issue import (
     call_api,
     can_write,
@@ -36,8 +36,10 @@ from accelopt_lsp.analysis.values import (
     Blocks,
     ClassValue,
     Grid,
+    IndexArray,
     Instance,
     ListValue,
+    Mask,
     Ref,
     Repeat,
     Unknown,
@@ -98,8 +100,23 @@ def _assign(m: Machine, node: ast.Assign) -> Signal | None:
 @executes(ast.AnnAssign)
 def _annotated(m: Machine, node: ast.AnnAssign) -> Signal | None:
     if node.value is not None:
-        bind(m, node.target, m.eval(node.value), node.value)
+        value = m.eval(node.value)
+        check_annotation(m, node, value)
+        bind(m, node.target, value, node.value)
     return None
+
+
+def check_annotation(m: Machine, node: ast.AnnAssign, value: Value) -> None:
+    """R006: ``tile: nt.tensor[128, 512] = ...`` states another shape than the value has."""
+    stated = node.annotation
+    if not isinstance(stated, ast.Subscript) or not isinstance(value, View):
+        return
+    if m.eval(stated.value) not in (Ref("nt.tensor"), Ref("nt.mutable_tensor")):
+        return
+    shape = index_parts(m, stated.slice)
+    if all(isinstance(n, int) for n in shape) and shape != value.shape:
+        text = f"shape is {list(value.shape)}, annotated is {list(shape)}"
+        m.find("R006", text, stated.slice)
 
 
 def bind(m: Machine, target: ast.expr, value: Value, source: ast.expr | None = None) -> None:
@@ -171,6 +188,7 @@ def _assign_item(m: Machine, target: ast.Subscript, value: Value, source: ast.ex
             parts = index_parts(m, target.slice)
             place = select(owner, parts) if isinstance(owner, View) else select_block(owner, parts)
         except Undecided as why:
+            m.refuse(why, target)
             m.unknown(f"assignment to a tensor: {why}")
             return
         if isinstance(place, View):
@@ -178,7 +196,9 @@ def _assign_item(m: Machine, target: ast.Subscript, value: Value, source: ast.ex
         else:
             m.unknown("assignment to several blocks at once")
         return
-    if isinstance(owner, ListValue):
+    if isinstance(owner, IndexArray | Mask | Grid):
+        m.find("R008", "an index cannot be assigned to; nisa.iota makes a tile of it", target)
+    elif isinstance(owner, ListValue):
         _assign_list_item(m, owner, m.eval(target.slice), value)
     elif isinstance(owner, dict):
         from accelopt_lsp.analysis.expressions import hashable
@@ -238,6 +258,7 @@ def assign_tile(
     if value.storage.id in m.fresh and m.fresh[value.storage.id] == -1:
         # The result of nl.loop_reduce accumulates where it is assigned.
         del m.fresh[value.storage.id]
+        m.written.add(place.storage.id)
         m.touch(place, written=True)
         return
     name = "src" if m.dialect is Dialect.LEGACY else "x"
@@ -307,6 +328,7 @@ def augment_tile(m: Machine, node: ast.AugAssign, place: View, value: Value) -> 
 @executes(ast.If)
 def _if(m: Machine, node: ast.If) -> Signal | None:
     value = m.eval(node.test)
+    check_condition(m, node.test, value)
     known = truth(m, value)
     if known is None:
         reason = value.reason if isinstance(value, Unknown) else "a value only the device knows"
@@ -324,6 +346,8 @@ def forget(m: Machine, body: list[ast.stmt], reason: str) -> None:
 
 @executes(ast.Return)
 def _return(m: Machine, node: ast.Return) -> Signal | None:
+    if m.depth == 1:
+        m.result_node = node.value or node
     return RETURN, None if node.value is None else m.eval(node.value)
 
 

@@ -12,6 +12,7 @@ from accelopt_lsp.analysis import affine, dynamic
 from accelopt_lsp.analysis.affine import Affine, Linear, Undecided, add, bounds, scale, subtract
 from accelopt_lsp.analysis.issue import call_api
 from accelopt_lsp.analysis.machine import Machine
+from accelopt_lsp.analysis.rejections import Rejected
 from accelopt_lsp.analysis.values import (
     Blocks,
     DynamicSlice,
@@ -92,6 +93,7 @@ def subscript_value(m: Machine, node: ast.Subscript, owner: Value, index: ast.ex
         return owner
     parts = index_parts(m, index)
     if isinstance(owner, View):
+        _notice_single(m, node, owner, parts)
         return select(owner, parts)
     if isinstance(owner, Blocks):
         return select_block(owner, parts)
@@ -114,6 +116,18 @@ def subscript_value(m: Machine, node: ast.Subscript, owner: Value, index: ast.ex
     if isinstance(owner, str) and isinstance(key, int | slice):
         return owner[key]
     return _unknown_index()
+
+
+def _notice_single(m: Machine, node: ast.AST, owner: View, parts: tuple[Value, ...]) -> None:
+    """R042: a legacy tile ``[N, 1]`` or ``[1, M]`` with one index, a known issue."""
+    if m.dialect is Dialect.LEGACY and owner.on_chip and len(owner.shape) == 2:
+        if 1 in owner.shape and len(parts) == 1 and isinstance(parts[0], int | slice):
+            m.find(
+                "R042",
+                f"a tile {list(owner.shape)} is indexed with both indices, such as [:, 0]: one "
+                "alone is a known issue",
+                node,
+            )
 
 
 _MISSING = object()
@@ -308,7 +322,9 @@ def _basic(view: View, parts: tuple[Value, ...]) -> View:
         at = [p is Ellipsis for p in parts].index(True)
         parts = (*parts[:at], *[FULL] * (rank - given + 1), *parts[at + 1 :])
     elif given > rank:
-        raise Undecided(f"{given} indices for a tensor with {rank} dimensions")
+        raise Rejected(
+            "R028", f"{given} indices for a tensor with {rank} dimensions {list(view.shape)}"
+        )
     shape: list[int] = []
     strides: list[int] = []
     offset = view.offset
@@ -316,6 +332,8 @@ def _basic(view: View, parts: tuple[Value, ...]) -> View:
     dim = 0
     for part in parts:
         if part is None:
+            if view.on_chip and dim == 0:
+                raise Rejected("R014", "no dimension can stand before the partitions of a tile")
             shape.append(1)
             strides.append(0)
             continue
@@ -323,6 +341,12 @@ def _basic(view: View, parts: tuple[Value, ...]) -> View:
         start: Linear
         if isinstance(part, slice):
             start, count, step = _bounds_of(part, size)
+            if step != 1 and view.on_chip and dim == 0:
+                raise Rejected(
+                    "R082",
+                    f"partitions cannot be strided (step {step}); take a run of them, or spread "
+                    "them by a transfer from HBM",
+                )
             terms.append((dim, size, start, step, count))
             shape.append(count)
             strides.append(stride * step)
@@ -381,6 +405,12 @@ def _linear(value: Value) -> Linear:
 
 
 def _advanced(view: View, parts: tuple[Value, ...]) -> View:
+    if any(isinstance(part, slice) for part in parts):
+        raise Rejected(
+            "R035",
+            "slices and nl.arange stand in one index; write all of it with nl.arange (nl.mgrid), "
+            "or all of it with slices",
+        )
     if len(parts) != len(view.shape):
         raise Undecided(f"{len(parts)} indices for a tensor with {len(view.shape)} dimensions")
     forms: list[IndexArray] = []
@@ -410,7 +440,12 @@ def _advanced(view: View, parts: tuple[Value, ...]) -> View:
         terms.append((dim, view.shape[dim], form.base, tuple(own)))
     if view.on_chip:
         if rank < 2:
-            raise Undecided("a tile indexed by a one-dimensional index array")
+            size = max((f.shape[0] for f in forms if f.shape), default=1)
+            raise Rejected(
+                "R001",
+                f"a tile on chip is indexed with nl.arange({size}) of one dimension; it takes two "
+                f"dimensions: nl.arange({size})[:, None] for partitions, [None, :] for columns",
+            )
         strides[0] = view.strides[0]
     fault = Fault(tuple(terms))
     return evolve(
@@ -462,10 +497,21 @@ def reshape(view: View, shape: tuple[int, ...]) -> View:
         known = -prod(shape)
         shape = tuple((total // known if known else 0) if n == -1 else n for n in shape)
     if prod(shape) != total or not shape:
-        raise Undecided(f"cannot reshape {list(view.shape)} into {list(shape)}")
+        raise Rejected(
+            "R080",
+            f"cannot reshape {list(view.shape)} ({total} elements) into {list(shape)} "
+            f"({prod(shape)})",
+            0,
+            "shape",
+        )
     if view.on_chip:
         if shape[0] != view.shape[0]:
-            raise Undecided("reshape must keep the partitions")
+            raise Rejected(
+                "R080",
+                f"reshape must keep the {view.shape[0]} partitions, got {list(shape)}",
+                0,
+                "shape",
+            )
         inner = _merge(view.shape[1:], view.strides[1:], shape[1:])
         return evolve(view, shape=shape, strides=(view.strides[0], *inner))
     return evolve(view, shape=shape, strides=_merge(view.shape, view.strides, shape))

@@ -194,6 +194,8 @@ class Storage:
         node: the call that created it, if a call did.
         origin: where that call stands, if in another file than the analyzed one; ``node`` and
             ``line`` are then of the call that led there.
+        memory: name of its memory as it was given, such as ``shared_hbm``.
+        placed: the writer chose its place.
     """
 
     id: int
@@ -207,6 +209,8 @@ class Storage:
     kind: str
     node: ast.AST | None = None
     origin: Origin | None = None
+    memory: str = ""
+    placed: bool = False
 
     @property
     def tile_shape(self) -> tuple[int, ...]:
@@ -335,6 +339,22 @@ class Blocks:
     @property
     def shape(self) -> tuple[int, ...]:
         return self.storage.shape[len(self.prefix) :]
+
+
+@frozen(slots=True)
+class Placement:
+    """``ncc.sbuf.mod_alloc(...)``: a memory with places that the writer chose.
+
+    Attributes:
+        byte: first byte within a partition of the first tile; None where it is not known.
+        partition: first partition.
+        tiles: how many tiles follow each other.
+    """
+
+    buffer: Buffer
+    byte: int | None = None
+    partition: int = 0
+    tiles: int = 1
 
 
 @frozen(slots=True)

@@ -15,6 +15,7 @@ from importlib.resources import files
 
 from attrs import frozen
 
+from accelopt_lsp.nki.diagnostics import Severity
 from accelopt_lsp.nki.dialects import Dialect
 
 
@@ -34,12 +35,14 @@ class RuleEntry:
     Attributes:
         code, name: how it is called in messages and settings.
         decided: by running a kernel, by reading it, by both, or by neither.
-        dialects: where running a kernel decides it.
+        dialects: where it is decided.
         what: what it finds, one sentence.
         instead: what to do.
         why: why that is rejected, if ``what`` does not say so.
         example: a line of code that breaks it.
         reason: why nothing decides it.
+        severity: what reading a kernel makes of it while no NKI version is known.
+        certain_from: NKI version from which it is sure to fail, and an error.
     """
 
     code: str
@@ -51,6 +54,8 @@ class RuleEntry:
     why: str = ""
     example: str = ""
     reason: str = ""
+    severity: Severity = Severity.ERROR
+    certain_from: str | None = None
 
     @property
     def by_execution(self) -> bool:
@@ -82,6 +87,7 @@ def rule_table() -> Mapping[str, RuleEntry]:
             code=code,
             decided=Decided(row.pop("decided")),
             dialects=tuple(Dialect(d) for d in row.pop("dialects", ())),
+            severity=Severity(row.pop("severity", "error")),
             **row,
         )
         for code, row in tomllib.loads(text).items()

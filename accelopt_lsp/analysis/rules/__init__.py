@@ -10,12 +10,16 @@ from functools import cache
 
 from accelopt_lsp.analysis.rules import (
     calls,
+    constructs,
+    dependences,
+    endings,
     engines,
     instructions,
     limits,
     operands,
     overlap,
     source,
+    texts,
     traffic,
 )
 from accelopt_lsp.analysis.rules.base import Context, FileContext, Rule, Tier
@@ -38,13 +42,29 @@ __all__ = [
 ]
 
 
+_MODULES = (
+    source,
+    texts,
+    constructs,
+    limits,
+    operands,
+    calls,
+    dependences,
+    endings,
+    traffic,
+    engines,
+    instructions,
+    overlap,
+)
+
+
 @cache
 def all_rules() -> tuple[type[Rule], ...]:
     """All rules that static analysis decides, in the order of their codes."""
     found: list[type[Rule]] = []
-    for module in (source, limits, operands, calls, traffic, engines, instructions, overlap):
+    for module in _MODULES:
         for value in vars(module).values():
-            if isinstance(value, type) and issubclass(value, Rule) and hasattr(value, "code"):
+            if isinstance(value, type) and issubclass(value, Rule) and "code" in vars(value):
                 found.append(value)
     found.extend(MIGRATION_RULES)
     coded = {rule.code for rule in found}
@@ -62,7 +82,14 @@ def rules_of(tier: Tier) -> tuple[type[Rule], ...]:
 
 def _rule_of(entry: RuleEntry) -> type[Rule]:
     title = entry.name.title().replace("-", "")
-    return type(title, (Rule,), {"__doc__": entry.page(), "code": entry.code, "name": entry.name})
+    members = {
+        "__doc__": entry.page(),
+        "code": entry.code,
+        "name": entry.name,
+        "severity": entry.severity,
+        "certain_from": entry.certain_from,
+    }
+    return type(title, (Rule,), members)
 
 
 @cache

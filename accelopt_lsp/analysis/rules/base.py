@@ -19,8 +19,10 @@ from accelopt_lsp.analysis.tree import span_of
 from accelopt_lsp.analysis.values import Storage
 from accelopt_lsp.analysis.workload import Facts
 from accelopt_lsp.nki.diagnostics import Diagnostic, Fix, Position, Related, Severity, Span
+from accelopt_lsp.nki.dialects import version_key
 from accelopt_lsp.nki.instructions import Violation
 from accelopt_lsp.nki.profile import Profile
+from accelopt_lsp.nki.rules import rule_table
 from accelopt_lsp.nki.workload import Workload
 
 
@@ -85,6 +87,7 @@ class Rule:
     code: ClassVar[str]
     name: ClassVar[str]
     severity: ClassVar[Severity] = Severity.ERROR
+    certain_from: ClassVar[str | None] = None
     tier: ClassVar[Tier] = Tier.FULL
 
     def check_file(self, context: FileContext) -> Iterator[Diagnostic]:
@@ -98,15 +101,24 @@ class Rule:
 
     def findings(self, context: Context) -> Iterator[Diagnostic]:
         """What the interpreter noted under this rule's code."""
+        usual = self.severity_at(context.nki_version)
         for finding in context.machine.findings:
             if finding.code == self.code:
                 yield self.diagnostic(
                     context,
                     finding.node,
                     finding.message,
-                    severity=finding.severity,
+                    severity=finding.severity or usual,
                     related=elsewhere(finding.origin),
                 )
+
+    @classmethod
+    def severity_at(cls, version: str | None) -> Severity:
+        """How bad it is at an NKI version: an error only from where it is sure to fail."""
+        if cls.certain_from is None or version is None:
+            return cls.severity
+        certain = version_key(version) >= version_key(cls.certain_from)
+        return Severity.ERROR if certain else cls.severity
 
     def violations(self, context: Context) -> Iterator[Diagnostic]:
         """Limits that lowering found broken, at the argument that breaks them."""
@@ -171,6 +183,17 @@ def elsewhere(origin: Origin | None) -> tuple[Related, ...]:
         return ()
     start = Position(origin.line, 1)
     return (Related(Span(start, start), "the call that this is about", origin.path),)
+
+
+class TableRule(Rule):
+    """A rule whose name, severity and page stand in the table of rules; a subclass finds it."""
+
+    def __init_subclass__(cls) -> None:
+        if "code" not in vars(cls):
+            return
+        entry = rule_table()[cls.code]
+        cls.name, cls.severity, cls.certain_from = entry.name, entry.severity, entry.certain_from
+        cls.__doc__ = entry.page()
 
 
 def _argument(record: Record, violation: Violation) -> ast.AST:

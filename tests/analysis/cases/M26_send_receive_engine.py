@@ -12,7 +12,7 @@ def kernel(x):
     nisa.dma_copy(dst=tile, src=x)
     peer = 1 - nl.program_id(0)
     nisa.sendrecv(
-        src=tile,
+        src=tile,  # expect: R088
         dst=other,
         send_to_rank=peer,
         recv_from_rank=peer,

@@ -11,7 +11,7 @@ def kernel(table, x, places):
     nl.store(out, value=nl.load(table))
     index = nl.load(places)
     tile = nl.load(x)
-    nl.atomic_rmw(out[index[p, 0], f], value=tile, op=np.add)  # expect: M19 M44
+    nl.atomic_rmw(out[index[p, 0], f], value=tile, op=np.add)  # expect: M19 M44 R017
     return out
 
 

@@ -16,5 +16,5 @@ def kernel(w, x):
         moving=x,  # expect: R034
     )
     acc = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.psum)
-    nisa.dma_copy(dst=out, src=acc)  # expect: R034
+    nisa.dma_copy(dst=out, src=acc)  # expect: R034 R099
     return out

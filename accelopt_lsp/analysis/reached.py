@@ -1,0 +1,80 @@
+"""Which functions of a file kernels reach, by the names in their text."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from attrs import frozen
+
+from accelopt_lsp.analysis.kernels import KernelSource
+from accelopt_lsp.analysis.syntax import Document
+from accelopt_lsp.analysis.tree import FunctionNode, function_node, module_of, walk
+
+_KEY = "reached"
+
+
+@frozen(slots=True, eq=False)
+class Reached:
+    """A function that a kernel is, or calls.
+
+    Attributes:
+        node: the function.
+        kernel: the first kernel of the file that reaches it.
+        own: it is that kernel itself.
+    """
+
+    node: FunctionNode
+    kernel: KernelSource
+    own: bool
+
+
+def reached_functions(document: Document, kernels: tuple[KernelSource, ...]) -> tuple[Reached, ...]:
+    """Kernels and what they name: functions of the file, and methods of its classes."""
+    found: tuple[Reached, ...] | None = document.cache.get(_KEY)
+    if found is None:
+        found = document.cache[_KEY] = tuple(_reach(document, kernels))
+    return found
+
+
+def _reach(document: Document, kernels: tuple[KernelSource, ...]) -> Iterator[Reached]:
+    known = definitions(document)
+    seen: set[ast.AST] = set()
+    todo: list[tuple[ast.AST, KernelSource, bool]] = []
+    for kernel in reversed(kernels):
+        start = function_node(document, kernel)
+        if start is not None:
+            todo.append((start, kernel, True))
+    while todo:
+        node, kernel, own = todo.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield Reached(node, kernel, own)
+        elif isinstance(node, ast.ClassDef):
+            todo.extend((n, kernel, False) for n in node.body if isinstance(n, ast.FunctionDef))
+            continue
+        for child in walk(node):
+            if isinstance(child, ast.Name) and child.id in known:
+                todo.append((known[child.id], kernel, False))
+
+
+def definitions(document: Document) -> dict[str, FunctionNode | ast.ClassDef]:
+    """Functions and classes at the top of a file, by name."""
+    found: dict[str, FunctionNode | ast.ClassDef] = {}
+    for statement in module_of(document).body:
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found[statement.name] = statement
+    return found
+
+
+def dotted(node: ast.AST) -> str | None:
+    """``a.b.c`` as text, or None for any other expression."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    if not isinstance(node, ast.Name):
+        return None
+    return ".".join([node.id, *reversed(parts)])

@@ -1,0 +1,28 @@
+import nki
+import nki.isa as nisa
+import nki.language as nl
+
+
+# accelopt: x=f32[128,512]
+@nki.jit
+def trip(x):
+    out = nl.ndarray((128, 512), dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.ndarray((128, 512), dtype=x.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=x)
+    sizes = {
+        0: 128,  # expect: C002 0
+        "columns": 512,
+    }
+    nisa.dma_copy(dst=out, src=tile)
+    return out
+
+
+# accelopt: x=f32[128,512]
+@nki.jit
+def near(x):
+    out = nl.ndarray((128, 512), dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.ndarray((128, 512), dtype=x.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=x)
+    sizes = {"rows": 128, "columns": 512}
+    nisa.dma_copy(dst=out, src=tile)
+    return out

@@ -1,0 +1,20 @@
+import neuronxcc.nki as nki
+import neuronxcc.nki.language as nl
+
+
+# accelopt: x=f32[4,128,512]
+@nki.jit
+def trip(x):
+    out = nl.ndarray((4, 128, 512), dtype=x.dtype, buffer=nl.shared_hbm)
+    for i in range(4):  # expect: R054 affine_range
+        nl.store(out[i], value=nl.load(x[i]))
+    return out
+
+
+# accelopt: x=f32[4,128,512]
+@nki.jit
+def near(x):
+    out = nl.ndarray((4, 128, 512), dtype=x.dtype, buffer=nl.shared_hbm)
+    for i in nl.sequential_range(4):
+        nl.store(out[i], value=nl.load(x[i]))
+    return out

@@ -1,0 +1,19 @@
+import neuronxcc.nki as nki
+import neuronxcc.nki.language as nl
+
+
+# accelopt: x=f32[128,512]
+@nki.jit
+def trip(x):
+    out = nl.ndarray((128, 512), dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.lode(x)  # expect: R103 nl.load
+    nl.store(out, value=nl.load(x))
+    return out
+
+
+# accelopt: x=f32[128,512]
+@nki.jit
+def near(x):
+    out = nl.ndarray((128, 512), dtype=x.dtype, buffer=nl.shared_hbm)
+    nl.store(out, value=nl.load(x))
+    return out
