@@ -1,0 +1,154 @@
+"""A language model's code on the simulator, from the command line; and a run that is killed."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from accelopt_lsp.agents.store import RunStore
+from tests.agents.landscape import TEXT
+from tests.agents.llm_server import Answer, code_of, serving, walking
+
+pytestmark = [pytest.mark.usefixtures("data_dir"), pytest.mark.slow]
+
+THREE_STEPS = """        shifted = nl.ndarray((P, columns), dtype=nl.float32, buffer=nl.sbuf)
+        nisa.tensor_scalar(dst=shifted, data=x_tile, op0=nl.subtract, operand0=row_max)
+        exponent = nl.ndarray((P, columns), dtype=nl.float32, buffer=nl.sbuf)
+        nisa.activation(dst=exponent, op=nl.exp, data=shifted)
+        total = nl.ndarray((P, 1), dtype=nl.float32, buffer=nl.sbuf)
+        nisa.tensor_reduce(dst=total, op=nl.add, data=exponent, axis=1)
+"""
+ONE_STEP = """        minus_max = nl.ndarray((P, 1), dtype=nl.float32, buffer=nl.sbuf)
+        nisa.tensor_scalar(dst=minus_max, data=row_max, op0=nl.multiply, operand0=-1.0)
+        exponent = nl.ndarray((P, columns), dtype=nl.float32, buffer=nl.sbuf)
+        total = nl.ndarray((P, 1), dtype=nl.float32, buffer=nl.sbuf)
+        nisa.activation_reduce(
+            dst=exponent, op=nl.exp, data=x_tile, bias=minus_max,
+            reduce_op=nl.add, reduce_res=total,
+        )
+"""
+
+
+def fusing(role: str, messages: list[dict[str, str]], number: int) -> Answer:
+    """A model that knows one good step, and one that is fast because it is wrong."""
+    prompt = messages[1]["content"]
+    if role == "planner":
+        plans = [
+            {"title": "Let the exponential add up its results", "rationale": "one pass less"},
+            {"title": "Leave out the maximum", "rationale": "it seems to work without"},
+        ]
+        return Answer(json.dumps({"plans": plans}))
+    if role == "executor":
+        code = code_of(messages)
+        if "Leave out" in prompt:
+            wrong = code.replace("nisa.tensor_scalar(dst=shifted", "nisa.tensor_copy(dst=shifted")
+            wrong = wrong.replace("data=x_tile, op0=nl.subtract, operand0=row_max)", "src=x_tile)")
+            wrong = wrong.replace("op=nl.exp", "op=nl.tanh")
+            return Answer(f"```python\n{wrong}```")
+        return Answer(f"```python\n{code.replace(THREE_STEPS, ONE_STEP)}```")
+    if role == "fixer":
+        return Answer("I cannot help with that.")
+    lesson = {"title": "Fuse exponential and sum", "strategy": "The Scalar Engine adds up."}
+    return Answer(json.dumps({**lesson, "before": "", "after": ""}))
+
+
+def accelopt(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "accelopt_lsp", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+
+
+def test_the_command_line_takes_a_url_and_a_model(examples: Path, tmp_path: Path) -> None:
+    file = tmp_path / "softmax.py"
+    file.write_text((examples / "current" / "softmax.py").read_text())
+    limits = ("--iterations", "1", "--plans", "2", "--fix-rounds", "1", "--arg", "x=bf16[512,1024]")
+    with serving(fusing) as server:
+        done = accelopt(
+            "optimize", file, "--llm-url", server.url, "--model", "m", "--json", *limits
+        )
+        assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["correct"] is True
+    assert found["speedup"] > 1.05
+    assert "activation_reduce" in found["diff"]
+    assert found["strategies"][0]["title"] == "Let the exponential add up its results"
+    assert found["tokens"] == server.prompt_tokens + server.completion_tokens
+    assert found["cost_usd"] is None
+    assert server.count("fixer") == 1
+    shown = accelopt("runs", "show", found["run"], "--json")
+    assert "Fuse exponential and sum" in shown.stdout + accelopt("memory", "list").stdout
+
+
+RUN = """
+import asyncio, sys
+from attrs import evolve
+from pathlib import Path
+from accelopt_lsp.nki.arguments import parse_spec
+from accelopt_lsp.workbench.optimize import OptimizeRequest, optimize_kernel
+from accelopt_lsp.workbench.requests import KernelRequest
+from tests.agents.landscape import FakeProfiler, quick
+
+file, url, resume = sys.argv[1:]
+kernel = KernelRequest(Path(file), arguments={"x": parse_spec("f32[128,512]")})
+request = OptimizeRequest(
+    kernel, quick(), agents="llm", llm={"base_url": url, "model": "m"}, use_memory=False,
+    resume=resume or None,
+)
+report = asyncio.run(optimize_kernel(request, profiler=FakeProfiler(shuffle=5)))
+print(report.run, report.usage.calls, report.evaluations)
+print(report.new_text)
+"""
+
+
+def run(file: Path, url: str, resume: str = "") -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", RUN, str(file), url, resume]
+    root = Path(__file__).parents[2]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root)
+
+
+def test_a_killed_run_goes_on_where_it_was(tmp_path: Path, data_dir: Path) -> None:
+    """Kill -9 at random moments; nothing is paid for or evaluated twice, the result is the same."""
+    file = tmp_path / "kernel.py"
+    file.write_text(TEXT)
+    choose = random.Random(7)
+    with serving(walking) as server:
+        begun = time.monotonic()
+        whole = run(file, server.url)
+        expected = whole.communicate(timeout=120)[0].split("\n", 1)
+        seconds = time.monotonic() - begun
+        calls = int(expected[0].split()[1])
+        went_on = 0
+        for _ in range(4):
+            before = len(server.requests)
+            killed = run(file, server.url)
+            name = ""
+            time.sleep(seconds * choose.uniform(0.4, 1.0))
+            killed.send_signal(signal.SIGKILL)
+            killed.communicate()
+            store = RunStore()
+            newest = store.runs()[0]
+            if newest.status == "running":
+                name = newest.id
+            kept = {row["key"] for row in store.export(newest.id)["evaluations"]}
+            store.close()
+            with sqlite3.connect(data_dir / "runs.sqlite3") as connection:
+                assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+            if not name:
+                continue
+            went_on += 1
+            resumed = run(file, server.url, name).communicate(timeout=120)[0].split("\n", 1)
+            assert resumed[1] == expected[1]
+            assert resumed[0].split()[1:] == expected[0].split()[1:]
+            # Requests that were under way when the process died are asked again.
+            assert len(server.requests) - before <= calls + 8
+            store = RunStore()
+            assert kept <= {row["key"] for row in store.export(name)["evaluations"]}
+            store.close()
+        assert went_on
