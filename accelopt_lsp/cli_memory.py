@@ -214,16 +214,27 @@ def list_runs(limit: int, as_json: bool) -> None:
 @click.argument("run")
 @_JSON
 def show_run(run: str, as_json: bool) -> None:
-    """Show one run: settings, latencies, result."""
-    from accelopt_lsp.workbench.memory import open_runs
+    """Show one run: latencies, what its models cost, result."""
+    from accelopt_lsp.workbench.memory import open_runs, run_spending
 
     with _clear_errors(), open_runs() as store:
         record = store.load(run)
+        spending = run_spending(store, record.id)
     if as_json:
-        print_json({"schema_version": 1, **record.summary(), "result": record.result})
+        shown = {**record.summary(), "spending": spending, "result": record.result}
+        print_json({"schema_version": 1, **shown})
         return
     for name, value in record.summary().items():
         click.echo(f"{name}: {value}")
+    for row in spending:
+        costs = [
+            f"{label} {row[name]:.4g} USD" if row[name] is not None else f"{label} unknown"
+            for name, label in (("cost_usd", "cost"), ("cost_usd_per_point", "for a point of peak"))
+        ]
+        click.echo(
+            f"{row['role']} on {row['model']}: {row['requests']} requests, {row['tokens']} tokens, "
+            + ", ".join(costs)
+        )
     if record.result and record.result.get("diff"):
         click.echo(record.result["diff"])
 

@@ -298,6 +298,10 @@ def show_optimization(out: Console, report: OptimizeReport, *, with_diff: bool) 
         )
         if report.baseline is not None:
             show_profile(out, report.baseline, report.kernel.text)
+    if report.usage.calls:
+        cost = report.usage.cost_usd
+        price = "prices unknown" if cost is None else f"${cost:.4f}"
+        out.print(f"models: {report.usage.calls} requests, {report.usage.tokens:,} tokens, {price}")
     for note in report.notes:
         out.print(Text(f"note: {note}", "dim"))
     if report.run is not None:

@@ -402,6 +402,21 @@ class RunStore:
             return None
         return found if isinstance(found, dict) else None
 
+    def spending(self, run: str) -> list[dict[str, Any]]:
+        """What a run's models have cost, by role and model, dearest first.
+
+        ``cost_usd`` is None where a price was unknown.
+        """
+        with self._database.read() as connection:
+            rows = connection.execute(
+                "SELECT role, model, count(*) AS requests, sum(tokens) AS tokens,"
+                " CASE WHEN count(cost_usd) = count(*) THEN sum(cost_usd) END AS cost_usd"
+                " FROM exchanges WHERE run = ? GROUP BY role, model"
+                " ORDER BY cost_usd DESC, tokens DESC, role",
+                (run,),
+            ).fetchall()
+        return [dict(row) for row in rows]
+
     def evaluation_count(self, run: str) -> int:
         with self._database.read() as connection:
             row = connection.execute(

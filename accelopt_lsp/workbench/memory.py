@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ __all__ = [
     "memory_path",
     "open_memory",
     "open_runs",
+    "run_spending",
 ]
 
 
@@ -141,3 +142,25 @@ def fitting_experiences(
     """Experiences that fit a situation, for hovers."""
     with open_memory(path) as memory:
         return memory.retrieve(tags, limit, text)
+
+
+def run_spending(store: RunStore, run: str) -> list[dict[str, Any]]:
+    """What each role's model cost, and what it cost for a point of the hardware's peak gained.
+
+    A point is a percent of peak between the run's baseline and its result. The cost of a point is
+    None where a price is unknown, the run has no result, or nothing was gained.
+    """
+    record = store.load(run)
+    gained = _points(record.result)
+    rows = store.spending(record.id)
+    for row in rows:
+        cost = row["cost_usd"]
+        row["cost_usd_per_point"] = cost / gained if cost is not None and gained else None
+    return rows
+
+
+def _points(result: Mapping[str, Any] | None) -> float | None:
+    """Percent points of the peak that a run's result gained; None if none or unknown."""
+    profiles = [(result or {}).get(name) or {} for name in ("baseline", "best")]
+    before, after = (profile.get("percent_of_peak") for profile in profiles)
+    return after - before if before is not None and after is not None and after > before else None

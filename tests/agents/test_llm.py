@@ -16,6 +16,7 @@ from accelopt_lsp.agents.memory import OptimizationMemory
 from accelopt_lsp.agents.roles import OutOfBudget, RoleFailure
 from accelopt_lsp.agents.store import RunStore
 from accelopt_lsp.nki.arguments import parse_spec
+from accelopt_lsp.workbench.memory import run_spending
 from accelopt_lsp.workbench.optimize import OptimizeReport, OptimizeRequest, optimize_kernel
 from accelopt_lsp.workbench.requests import KernelRequest, RequestError
 from tests.agents.landscape import TEXT, FakeProfiler, at, latency, point, quick
@@ -121,7 +122,13 @@ async def test_exchanges_are_recorded_without_the_key_and_replayed(
     )
     store = RunStore()
     exported = json.dumps(store.export(first.run or ""))
+    spending = run_spending(store, first.run or "")
     store.close()
+    assert sum(row["tokens"] for row in spending) == first.usage.tokens
+    assert sum(row["cost_usd"] for row in spending) == pytest.approx(first.usage.cost_usd)
+    assert {row["role"] for row in spending} == {"planner", "executor", "summarizer"}
+    # The landscape has no peak, so nothing can be said about its points.
+    assert {row["cost_usd_per_point"] for row in spending} == {None}
     assert SECRET not in exported
     assert "Here you are" in exported
     asked = len(server.requests)

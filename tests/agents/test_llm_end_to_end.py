@@ -68,6 +68,9 @@ def accelopt(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 def test_the_command_line_takes_a_url_and_a_model(examples: Path, tmp_path: Path) -> None:
     file = tmp_path / "softmax.py"
     file.write_text((examples / "current" / "softmax.py").read_text())
+    (tmp_path / "pyproject.toml").write_text(
+        "[tool.accelopt.llm]\nprice-input = 1.0\nprice-output = 4.0\n"
+    )
     limits = ("--iterations", "1", "--plans", "2", "--fix-rounds", "1", "--arg", "x=bf16[512,1024]")
     with serving(fusing) as server:
         done = accelopt(
@@ -80,10 +83,15 @@ def test_the_command_line_takes_a_url_and_a_model(examples: Path, tmp_path: Path
     assert "activation_reduce" in found["diff"]
     assert found["strategies"][0]["title"] == "Let the exponential add up its results"
     assert found["tokens"] == server.prompt_tokens + server.completion_tokens
-    assert found["cost_usd"] is None
+    paid = (server.prompt_tokens + 4 * server.completion_tokens) / 1e6
+    assert found["cost_usd"] == pytest.approx(paid)
     assert server.count("fixer") == 1
-    shown = accelopt("runs", "show", found["run"], "--json")
-    assert "Fuse exponential and sum" in shown.stdout + accelopt("memory", "list").stdout
+    assert "Fuse exponential and sum" in accelopt("memory", "list").stdout
+    shown = json.loads(accelopt("runs", "show", found["run"], "--json").stdout)
+    gained = found["best"]["percent_of_peak"] - found["baseline"]["percent_of_peak"]
+    assert gained > 0
+    for row in shown["spending"]:
+        assert row["cost_usd_per_point"] == pytest.approx(row["cost_usd"] / gained)
 
 
 RUN = """
