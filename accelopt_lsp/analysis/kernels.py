@@ -156,9 +156,9 @@ def function_as_kernel(document: Document, qualname: str) -> KernelSource | None
         return known
     aliases = find_aliases(document)
     dialect = detect_dialect(document, aliases) or Dialect.CURRENT
-    for node in document.captures(_DEFINITIONS).get("function", []):
+    for node in document.statements:
         name = node.child_by_field_name("name")
-        if name is None:
+        if node.type != "function_definition" or name is None:
             continue
         found = _kernel(document, node, name, "", dialect, aliases)
         if found.qualname == qualname:
