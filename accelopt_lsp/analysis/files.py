@@ -7,10 +7,13 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from attrs import evolve
+
 from accelopt_lsp.analysis.arguments import discover_arguments
 from accelopt_lsp.analysis.directives import find_suppressions
 from accelopt_lsp.analysis.hints import build_hints
 from accelopt_lsp.analysis.kernels import KernelSource, detect_dialect, find_kernels
+from accelopt_lsp.analysis.known_kernels import find_known, keep_known, kernel_key
 from accelopt_lsp.analysis.machine import Machine
 from accelopt_lsp.analysis.results import (
     AnalysisOptions,
@@ -144,13 +147,20 @@ def analyze_kernel(
     overrides = options.overrides_for(kernel)
     arguments = discover_arguments(document, kernel, path=path, overrides=overrides)
     target = target_for(kernel, arguments, options)
+    workspace = workspace or Workspace()
+    key = kernel_key(document, kernel, arguments, target.name, path, options)
+    known = find_known(document, key, workspace)
+    if known is not None:
+        return evolve(known, source=kernel)
     machine = run_kernel(document, kernel, arguments, target, path=path, workspace=workspace)
     if machine is None:
         return KernelAnalysis(kernel, arguments, target.name)
     try:
-        return _read(document, kernel, arguments, machine, options)
+        found = _read(document, kernel, arguments, machine, options)
     finally:
         machine.close()
+    keep_known(document, key, found, machine.home)
+    return found
 
 
 def _read(
