@@ -14,6 +14,7 @@ from accelopt_lsp.analysis.machine import MAX_CALL_DEPTH, Machine, evaluates
 from accelopt_lsp.analysis.methods import call_method, language_call
 from accelopt_lsp.analysis.placing import placement
 from accelopt_lsp.analysis.references import as_dtype
+from accelopt_lsp.analysis.registers import allocate, register_call
 from accelopt_lsp.analysis.scope import Scope
 from accelopt_lsp.analysis.values import (
     ClassValue,
@@ -28,7 +29,7 @@ from accelopt_lsp.analysis.values import (
     find_unknown,
 )
 from accelopt_lsp.nki.apis import find_api
-from accelopt_lsp.nki.dialects import Role
+from accelopt_lsp.nki.dialects import Api, BindError, Role
 from accelopt_lsp.nki.dtypes import DType
 
 
@@ -131,10 +132,14 @@ def _call_name(
             m.find("R104", path, node)
         if api.role is Role.CREATION:
             return create(m, node, api, args, kwargs)
+        if path in ("nl.fori_loop", "nl.while_loop"):
+            return _hardware_loop(m, node, api, args, kwargs)
         if api.role in (Role.INSTRUCTION, Role.COMPUTE) and path != "nl.loop_reduce":
             result = call_api(m, node, path, args, kwargs, nodes)
             if path == "nisa.register_alloc":
-                return Unknown("the value of a register is known on the device only", number=True)
+                return allocate(m, args[0] if args else kwargs.get("x"))
+            if path in ("nisa.register_move", "nisa.register_load"):
+                register_call(m, path, args, kwargs)
             return result
         return language_call(m, node, api, args, kwargs)
     if head == "ncc":
@@ -152,6 +157,20 @@ def _holds_tensor(value: Value) -> bool:
     if isinstance(items, tuple | list):
         return any(_holds_tensor(item) for item in items)
     return isinstance(value, View | Instance)
+
+
+def _hardware_loop(
+    m: Machine, node: ast.AST, api: Api, args: list[Value], kwargs: dict[str, Value]
+) -> Value:
+    from accelopt_lsp.analysis.hardware_loops import hardware_loop
+
+    try:
+        bound = api.bind(m.dialect, tuple(args), kwargs)
+    except BindError as error:
+        m.unknown(f"{api.name} is not counted: {error}")
+        return Unknown(str(error))
+    hardware_loop(m, node, api.name, bound)
+    return None
 
 
 def _unlisted(

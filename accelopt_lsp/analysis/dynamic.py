@@ -10,8 +10,9 @@ from attrs import evolve, frozen
 
 from accelopt_lsp.analysis.affine import Linear, Undecided, add, scale
 from accelopt_lsp.analysis.grids import combine, scaled
+from accelopt_lsp.analysis.registers import Register
 from accelopt_lsp.analysis.rejections import Rejected
-from accelopt_lsp.analysis.values import Fault, IndexArray, ListValue, Value, View
+from accelopt_lsp.analysis.values import Fault, IndexArray, ListValue, Unknown, Value, View
 from accelopt_lsp.nki.dtypes import DType
 from accelopt_lsp.nki.operands import Buffer, Dynamic, DynamicKind, row_major_strides
 
@@ -40,6 +41,44 @@ def combined(op: ast.AST, left: Value, right: Value) -> Value:
     else:
         raise Undecided("an index computed from a tile and an index array")
     return RunTimeIndex(tile, shift)
+
+
+@frozen(slots=True, eq=False)
+class RunTimeOffset:
+    """An offset from a register, or from one number in SBUF.
+
+    Attributes:
+        kind: where it comes from.
+        tile: the tile that holds it; None for registers.
+        known: what of it is known already, in units of the index.
+    """
+
+    kind: DynamicKind
+    tile: View | None = None
+    known: Linear = 0
+
+    def attached(self, view: View) -> View:
+        """The view at this offset."""
+        if self.tile is not None:
+            return _attached(view, self.kind, self.tile)
+        if view.dynamic is not None:
+            raise Undecided("two run-time indices of one view")
+        return evolve(view, dynamic=Dynamic(self.kind))
+
+
+def offset_of(source: Value) -> RunTimeOffset:
+    """What a register or a tile with one number adds to an address.
+
+    Raises:
+        Undecided: it is neither.
+    """
+    if isinstance(source, Register):
+        number = source.number()
+        place = number if source.frozen and not isinstance(number, Unknown) else 0
+        return RunTimeOffset(DynamicKind.REGISTER, known=place)
+    if isinstance(source, View) and prod(source.shape) == 1:
+        return RunTimeOffset(DynamicKind.SCALAR, source)
+    raise Undecided("a run-time offset that is no register and no single number in SBUF")
 
 
 def _attached(view: View, kind: DynamicKind, index: View) -> View:
@@ -95,13 +134,15 @@ def indexed(view: View, parts: tuple[Value, ...], static: Static) -> View:
     return _attached(evolve(found, offset=offset), kind, tile)
 
 
-def select(view: View, dim: int, index: View) -> View:
-    """``t.select(dim, number_in_sbuf)``."""
+def select(view: View, dim: int, index: View | Register) -> View:
+    """``t.select(dim, register_or_number_in_sbuf)``."""
     shape = (*view.shape[:dim], *view.shape[dim + 1 :])
     strides = (*view.strides[:dim], *view.strides[dim + 1 :])
     while len(shape) < (2 if view.on_chip else 1):
         shape, strides = (*shape, 1), (*strides, 1)
-    return _attached(evolve(view, shape=shape, strides=strides), DynamicKind.SCALAR, index)
+    offset = offset_of(index)
+    moved = add(view.offset, scale(offset.known, view.strides[dim]))
+    return offset.attached(evolve(view, shape=shape, strides=strides, offset=moved))
 
 
 def vector_select(view: View, index: View) -> View:
@@ -118,16 +159,16 @@ def access_pattern(
     scalar: Value,
     vector: Value,
     dtype: DType | None,
+    dim: int = 0,
 ) -> View:
-    """``t.ap(pattern, offset, scalar_offset, vector_offset, dtype=)``."""
+    """``t.ap(pattern, offset, scalar_offset, vector_offset, indirect_dim, dtype=)``."""
     shape, strides = tuple(p[1] for p in pairs), tuple(p[0] for p in pairs)
     kind = dtype or view.dtype
     start = view.offset
     if kind.nbytes != view.dtype.nbytes:
         start = _rescaled(start, view.dtype.nbytes, kind.nbytes)
-    for given in (scalar, vector):
-        if given is not None and not isinstance(given, View):
-            raise Undecided("an offset in a register")
+    if vector is not None and not isinstance(vector, View):
+        raise Undecided("a vector of offsets that is no tile")
     if vector is not None:
         strides = (0, *strides[1:])
     if scalar is not None and vector is not None:
@@ -155,7 +196,9 @@ def access_pattern(
         fault=None, dynamic=None, index=None,
     )  # fmt: skip
     if scalar is not None:
-        return _attached(made, DynamicKind.SCALAR, scalar)
+        moving = offset_of(scalar)
+        moved = _rescaled(scale(moving.known, view.strides[dim]), view.dtype.nbytes, kind.nbytes)
+        return moving.attached(evolve(made, offset=add(made.offset, moved)))
     return made if vector is None else _attached(made, DynamicKind.VECTOR, vector)
 
 

@@ -12,6 +12,7 @@ from accelopt_lsp.analysis.affine import Affine, Undecided
 from accelopt_lsp.analysis.grids import combine, scaled
 from accelopt_lsp.analysis.machine import MAX_BITS, MAX_LENGTH, Machine, evaluates
 from accelopt_lsp.analysis.references import attribute_of, same_kind
+from accelopt_lsp.analysis.registers import Register
 from accelopt_lsp.analysis.rejections import NOT_AFFINE
 from accelopt_lsp.analysis.sequences import mutable_item
 from accelopt_lsp.analysis.tensors import subscript_value, tensor_binary, tensor_unary
@@ -175,6 +176,8 @@ def truth(m: Machine, value: Value) -> bool | None:
     """Whether a value counts as true; None if that is not known."""
     if isinstance(value, Unknown):
         return None
+    if isinstance(value, Register):
+        return truth(m, value.number())
     if isinstance(value, Affine):
         return not affine.compare("==", value, 0)
     if isinstance(value, ListValue):
@@ -286,6 +289,8 @@ def binary(m: Machine, node: ast.AST, op: ast.operator, left: Value, right: Valu
     if isinstance(left, View) or isinstance(right, View):
         return tensor_binary(m, node, op, left, right)
     for side in (left, right):
+        if isinstance(side, Register):
+            return Unknown("Python cannot compute with a register", number=True)
         if isinstance(side, Unknown):
             other = right if side is left else left
             number = side.number and isinstance(other, int | float | Affine | Unknown)

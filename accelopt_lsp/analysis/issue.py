@@ -28,6 +28,7 @@ from accelopt_lsp.analysis.notices import (
     notice_operands,
 )
 from accelopt_lsp.analysis.references import as_dtype, operator_name
+from accelopt_lsp.analysis.registers import Register
 from accelopt_lsp.analysis.sequences import written_out
 from accelopt_lsp.analysis.values import (
     Blocks,
@@ -208,6 +209,8 @@ def _lowering_value(name: str, value: Value) -> Any:
         if name == "dtype":
             raise UnknownArgument(f"data type: {value.reason}")
         raise UnknownArgument(f"{name}: {value.reason}")
+    if isinstance(value, Register) and name not in _SHAPES:
+        return SOME_NUMBER
     if isinstance(value, Blocks):
         raise UnknownArgument(f"{name} has block dimensions that are not indexed")
     if isinstance(value, Affine):

@@ -73,7 +73,8 @@ def _for(m: Machine, node: ast.For) -> Signal | None:
     if found is None:
         reason = value.reason if isinstance(value, Unknown) else "the loop's items are not known"
         m.unknown(f"the loop is not counted: {reason}", node.lineno)
-        _uncounted(m, node, reason)
+        bind(m, node.target, Unknown(reason, number=True))
+        uncounted(m, node, _trips_text(node.iter), lambda: m.run(node.body))
         return None
     signal = Loop(m, node, node.target, found, lambda: m.run(node.body)).run()
     if signal is None and node.orelse:
@@ -81,15 +82,23 @@ def _for(m: Machine, node: ast.For) -> Signal | None:
     return None if signal is not None and signal[0] == BREAK else signal
 
 
-def _uncounted(m: Machine, node: ast.For, reason: str) -> None:
-    """Visit a body whose iterations cannot be counted: its limits are checked all the same."""
-    records = len(m.records)
+def uncounted(m: Machine, node: ast.For | ast.While, trips: str, body: Callable[[], Any]) -> None:
+    """Visit a body whose iterations cannot be counted: its limits are checked all the same.
+
+    Args:
+        trips: the number of iterations as it is written.
+    """
+    records, visits = len(m.records), len(m.visits)
     if m.in_kernel and not m.foreign:
-        m.uncounted_loops.append((node.lineno, ast.unparse(node.target), _trips_text(node.iter)))
-    bind(m, node.target, Unknown(reason, number=True))
-    m.run(node.body)
+        name = ast.unparse(node.target) if isinstance(node, ast.For) else ""
+        m.uncounted_loops.append((node.lineno, name.partition(" ")[0], trips))
+    body()
     m.uncounted.extend(m.records[records:])
     del m.records[records:]
+    # Loops inside: how often each iterates is known, but not how often it is entered.
+    for visit in m.visits[visits:]:
+        m.uncounted_loops.append((visit.line, visit.variable, str(visit.trips)))
+    del m.visits[visits:]
     forget(m, [node], "it is set in a loop that is not counted")
 
 
@@ -115,13 +124,14 @@ class Loop:
         body: Callable[[], Signal | None],
         *,
         visible: bool = True,
+        name: str | None = None,
     ) -> None:
         self.m = m
         self.visible = visible and not m.foreign
         self.target = target
         self.over = over
         self.body = body
-        self.name = ast.unparse(target)
+        self.name = ast.unparse(target) if name is None else name
         own = not m.foreign
         self.line = getattr(node, "lineno", m.line) if own else m.line
         self.end_line = (getattr(node, "end_lineno", None) if own else None) or self.line
@@ -369,6 +379,7 @@ def _while(m: Machine, node: ast.While) -> Signal | None:
         if known is None:
             m.unknown("the number of iterations of this loop is not known", node.lineno)
             forget(m, node.body, "it is set in a loop that is not counted")
+            uncounted(m, node, "?", lambda: m.run(node.body))
             return None
         if not known:
             return m.run(node.orelse)

@@ -13,6 +13,7 @@ from accelopt_lsp.analysis.host import host_method
 from accelopt_lsp.analysis.issue import call_api
 from accelopt_lsp.analysis.machine import MAX_LENGTH, Machine
 from accelopt_lsp.analysis.references import as_buffer, as_dtype
+from accelopt_lsp.analysis.registers import Register
 from accelopt_lsp.analysis.rejections import Rejected
 from accelopt_lsp.analysis.tensors import mesh_grid, reshape, select, size, sizes
 from accelopt_lsp.analysis.values import (
@@ -51,8 +52,8 @@ def language_call(
         return ParDim(size(bound["size"]))
     if api.name == "nl.ds":
         start = bound["start"]
-        if not isinstance(start, int | Affine):
-            raise Undecided("the start of nl.ds is not known (indirect access)")
+        if not isinstance(start, int | Affine | Register | View):
+            raise Undecided("the start of nl.ds is not known")
         return DynamicSlice(start, size(bound["size"]))
     if api.name == "nl.expand_dims":
         owner = bound.get("data", bound.get("x"))
@@ -68,9 +69,6 @@ def language_call(
         return 0
     if api.name == "nl.loop_reduce":
         return _loop_reduce(m, node, bound)
-    if api.name in ("nl.fori_loop", "nl.while_loop"):
-        m.unknown(f"the iterations of {api.name} are not counted")
-        return None
     if api.name in _GRIDS:
         return mesh_grid(_GRIDS[api.name])
     if api.name in _MEMORIES:
@@ -132,6 +130,8 @@ def make_range(given: list[Value], kind: str) -> Value:
     if stop is None:
         start, stop = 0, start
     step = 1 if step is None else step
+    if kind == "dynamic_range":
+        start, stop = (v.number() if isinstance(v, Register) else v for v in (start, stop))
     for value in (start, stop, step):
         if isinstance(value, Unknown):
             return Unknown(f"the number of iterations is not known: {value.reason}")
@@ -302,6 +302,7 @@ def _view_method(
         if name == "select" and isinstance(given[1], View):
             if owner.on_chip and not full:
                 raise Rejected("R083", "the partition dimension cannot be indexed at run time", 0)
+        if name == "select" and isinstance(given[1], View | Register):
             return dynamic.select(owner, size(given[0]) % rank, given[1])
         if name == "select":
             return select(owner, (*full, given[1]))
@@ -363,7 +364,8 @@ def _access_pattern(owner: View, args: list[Value], kwargs: dict[str, Value]) ->
         raise Undecided("an access pattern that is not known")
     pairs = [sizes((pair,)) for pair in items]
     scalar, vector = bound.get("scalar_offset"), bound.get("vector_offset")
-    return dynamic.access_pattern(owner, pairs, offset or 0, scalar, vector, dtype)
+    dim = size(bound.get("indirect_dim") or 0)
+    return dynamic.access_pattern(owner, pairs, offset or 0, scalar, vector, dtype, dim)
 
 
 def _expand_dim(owner: View, dim: int) -> View:

@@ -7,6 +7,7 @@ from itertools import chain
 
 from accelopt_lsp.analysis.affine import Affine, Undecided, add, bounds, scale
 from accelopt_lsp.analysis.machine import Machine
+from accelopt_lsp.analysis.registers import Register
 from accelopt_lsp.analysis.values import (
     Grid,
     Iteration,
@@ -28,6 +29,10 @@ def iteration_of(value: Value) -> Iteration | None:
         return value
     if isinstance(value, Range):
         start, step = value.start, value.step
+        if value.kind == "dynamic_range":
+            return Iteration(
+                value.length(), lambda i: Register(add(start, scale(i, step)), frozen=True)
+            )
         return Iteration(value.length(), lambda i: add(start, scale(i, step)))
     if isinstance(value, ListValue):
         items = list(value.items)

@@ -12,6 +12,7 @@ from accelopt_lsp.analysis import affine, dynamic
 from accelopt_lsp.analysis.affine import Affine, Linear, Undecided, add, bounds, scale, subtract
 from accelopt_lsp.analysis.issue import call_api
 from accelopt_lsp.analysis.machine import Machine
+from accelopt_lsp.analysis.registers import Register
 from accelopt_lsp.analysis.rejections import Rejected
 from accelopt_lsp.analysis.values import (
     Blocks,
@@ -308,7 +309,9 @@ def select(view: View, parts: tuple[Value, ...]) -> View:
     """
     if parts == (Ellipsis,):
         return view
-    if any(isinstance(p, View | dynamic.RunTimeIndex) for p in parts):
+    if any(isinstance(p, View | dynamic.RunTimeIndex) for p in parts) and not any(
+        isinstance(p, slice | DynamicSlice) for p in parts
+    ):
         return dynamic.indexed(view, parts, _advanced)
     if any(isinstance(p, IndexArray) for p in parts):
         return _advanced(view, parts)
@@ -329,6 +332,7 @@ def _basic(view: View, parts: tuple[Value, ...]) -> View:
     strides: list[int] = []
     offset = view.offset
     terms: list[tuple[int, int, Linear, int, int]] = []
+    index: dynamic.RunTimeOffset | None = None
     dim = 0
     for part in parts:
         if part is None:
@@ -350,6 +354,14 @@ def _basic(view: View, parts: tuple[Value, ...]) -> View:
             terms.append((dim, size, start, step, count))
             shape.append(count)
             strides.append(stride * step)
+        elif isinstance(part, Register | DynamicSlice) and not isinstance(
+            getattr(part, "start", None), int | Affine
+        ):
+            index = dynamic.offset_of(part.start if isinstance(part, DynamicSlice) else part)
+            start = index.known
+            if isinstance(part, DynamicSlice) or (view.on_chip and dim == 0):
+                shape.append(part.size if isinstance(part, DynamicSlice) else 1)
+                strides.append(stride)
         elif isinstance(part, DynamicSlice):
             start = part.start
             terms.append((dim, size, start, 1, part.size))
@@ -371,7 +383,8 @@ def _basic(view: View, parts: tuple[Value, ...]) -> View:
         shape.append(1)
         strides.append(1)
     fault = view.fault or _basic_fault(terms, len(shape))
-    return evolve(view, shape=tuple(shape), strides=tuple(strides), offset=offset, fault=fault)
+    made = evolve(view, shape=tuple(shape), strides=tuple(strides), offset=offset, fault=fault)
+    return made if index is None else index.attached(made)
 
 
 def _basic_fault(terms: list[tuple[int, int, Linear, int, int]], rank: int) -> Fault | None:

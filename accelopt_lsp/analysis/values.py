@@ -359,9 +359,9 @@ class Placement:
 
 @frozen(slots=True)
 class DynamicSlice:
-    """``nl.ds(start, size)``."""
+    """``nl.ds(start, size)``; ``start`` may be a register, or one number in SBUF."""
 
-    start: Linear
+    start: Any
     size: int
 
 
