@@ -128,17 +128,7 @@ def traced(case: Case, call: Call) -> dict[str, Any]:
         names=OPERATOR_NAMES,
     )
     session.following = any(t.values is not None for t in kernels.tensor_inputs([*given.values()]))
-    sites: Counter[Any] = Counter()
-    run = Session.run
-
-    def counted(
-        self: Any, plan: Any, bound: Any, result: Any, site: Any, *rest: Any, **named: Any
-    ) -> None:
-        before = len(self.records)
-        run(self, plan, bound, result, site, *rest, **named)
-        sites[site] += len(self.records) - before
-
-    Session.run = counted  # type: ignore[method-assign]
+    sites = counting_sites(Session)
     kernels.execute(kernel, [], given, session, call.grid)
     places = {site: at for (_, at), site in session.sources.sites.items()}
     by_place: Counter[Place] = Counter()
@@ -150,6 +140,36 @@ def traced(case: Case, call: Call) -> dict[str, Any]:
     if sum(by_place.values()) != len(session.trace.records):
         raise AssertionError("instructions that no call site issued")
     return {"issues": issues, "sites": by_place, "target": target, "file": file}
+
+
+def counting_sites(session: Any) -> Counter[Any]:
+    """Let a session's class say which call sites issue how many instructions."""
+    sites: Counter[Any] = Counter()
+    run, issue, locate = session.run, session._issue, session.locate
+    current: list[Any] = [None]
+    located: list[Any] = [None]
+
+    def counted_run(
+        self: Any, plan: Any, bound: Any, result: Any, site: Any, *rest: Any, **named: Any
+    ) -> None:
+        before, current[0] = current[0], site
+        try:
+            run(self, plan, bound, result, site, *rest, **named)
+        finally:
+            current[0] = before
+
+    def counted_issue(self: Any, *given: Any, **named: Any) -> None:
+        before = len(self.records)
+        issue(self, *given, **named)
+        sites[current[0] or located[0]] += len(self.records) - before
+
+    def noted_locate(self: Any, frame: Any) -> Any:
+        found = locate(self, frame)
+        located[0] = found[0]
+        return found
+
+    session.run, session._issue, session.locate = counted_run, counted_issue, noted_locate
+    return sites
 
 
 def kernel_of(case: Case, call: Call) -> tuple[Any, str]:
@@ -189,6 +209,7 @@ def analyzed(case: Case, call: Call, target: Any) -> Any:
     from accelopt_lsp.analysis.kernels import function_as_kernel
     from accelopt_lsp.analysis.runner import run_kernel
     from accelopt_lsp.analysis.syntax import Document
+    from accelopt_lsp.analysis.workspace import Workspace
     from accelopt_lsp.nki.arguments import KernelArguments, parse_spec
 
     path = Path(file_of(case, call))
@@ -198,7 +219,8 @@ def analyzed(case: Case, call: Call, target: Any) -> Any:
     if kernel is None:
         raise AssertionError(f"analysis finds no function {function}")
     values = {name: parse_spec(text) for name, text in call.arguments.items()}
-    return run_kernel(document, kernel, KernelArguments(values, grid=call.grid), target)
+    arguments = KernelArguments(values, grid=call.grid)
+    return run_kernel(document, kernel, arguments, target, path=path, workspace=Workspace())
 
 
 def routes(issues: list[tuple[Any, int]]) -> dict[str, int]:
@@ -293,7 +315,7 @@ def explanation(case: Case, error: Exception) -> str:
 
 def located(record: Any, file: str) -> tuple[ast.AST, str]:
     """The call that a record is of, and its file."""
-    return record.node, file
+    return record.call, file if record.origin is None else record.origin.path
 
 
 def same(mine: float, theirs: float) -> bool:

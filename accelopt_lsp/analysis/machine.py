@@ -64,6 +64,7 @@ class Record:
         cuts: what a mask leaves of the result.
         origin: where the call stands, if in another file; then ``line`` and ``node`` are of
             the analyzed file's call that led there.
+        call: the call itself, in whichever file it stands.
     """
 
     line: int
@@ -76,6 +77,7 @@ class Record:
     accumulates: bool = False
     cuts: tuple[tuple[int, int, int], ...] = ()
     origin: Origin | None = None
+    call: ast.AST | None = None
 
 
 @frozen(slots=True, eq=False)
@@ -370,6 +372,7 @@ class Machine:
                 nodes or {},
                 cuts=cuts,
                 origin=self.origin,
+                call=node,
             )
         )
 
