@@ -7,7 +7,7 @@ Per file, in one process, with every cache empty where it says cold:
 ``syntax``   parsing the text and the rules that its tree decides (the editor's first tier)
 ``cold``     parsing and full analysis, files that it imports included
 ``edit``     full analysis after one typed character, at places spread over the file
-``known``    the same with arguments for the kernels (``nki_library_arguments.toml``): cold, edit
+``known``    full analysis of one kernel with arguments (``nki_library_arguments.toml``): cold, edit
 
 and for all files, in processes of their own, ``accelopt check``: with an empty cache, and with
 a full one.
@@ -35,11 +35,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from static_cases import table_spec
+
 from accelopt_lsp.analysis import AnalysisOptions, analyze, analyze_syntax
-from accelopt_lsp.analysis.caches import clear_caches
+from accelopt_lsp.analysis.caches import clear_caches, settle_collector
+from accelopt_lsp.analysis.files import analyze_kernel
+from accelopt_lsp.analysis.kernels import function_as_kernel
 from accelopt_lsp.analysis.syntax import Document
 from accelopt_lsp.analysis.workspace import Workspace
-from accelopt_lsp.nki.arguments import ArgumentSpec, LiteralSpec, SpecError, parse_spec
+from accelopt_lsp.nki.arguments import ArgumentSpec, parse_spec
 
 HERE = Path(__file__).parent
 PACKAGE = "src/nkilib_src/nkilib"
@@ -61,38 +65,22 @@ def largest(checkout: Path, count: int) -> list[Path]:
     return files[:count]
 
 
-def known_arguments(checkout: Path) -> dict[Path, list[tuple[str, Mapping[str, ArgumentSpec]]]]:
-    """Kernels by file, with what they are called with; the first usable case of each."""
+def known_calls(checkout: Path) -> Iterator[tuple[Path, str, Mapping[str, ArgumentSpec]]]:
+    """File, function and arguments of the calls of ``nki_library_arguments.toml``."""
     data = tomllib.loads((HERE / "conformance/nki_library_arguments.toml").read_text("utf-8"))
-    found: dict[Path, dict[str, Mapping[str, ArgumentSpec]]] = {}
     for case in data["case"]:
         file, _, name = case["kernel"].partition("::")
-        try:
-            specs = {k: _spec(v) for k, v in case.get("arguments", {}).items()}
-        except SpecError:
-            continue
-        found.setdefault(checkout / PACKAGE / file, {}).setdefault(name, specs)
-    return {path: list(kernels.items()) for path, kernels in found.items()}
+        given = {k: table_spec(_shapes(v), HERE) for k, v in case.get("arguments", {}).items()}
+        path = checkout / PACKAGE / file
+        if path.is_file():
+            yield path, name, {k: parse_spec(text) for k, text in given.items()}
 
 
-def _spec(value: Any) -> ArgumentSpec:
-    """A value of the table as a SPEC.
-
-    Raises:
-        SpecError: it is an object of the library.
-    """
-    if isinstance(value, str):
-        try:
-            return parse_spec(value)
-        except SpecError:
-            if value.startswith("="):
-                raise
-            return LiteralSpec(value)
-    if isinstance(value, bool | int | float):
-        return LiteralSpec(value)
-    if isinstance(value, dict) and "tensor" in value:
-        return parse_spec(value["tensor"])
-    raise SpecError(f"{value!r} is no plain SPEC")
+def _shapes(value: Any) -> Any:
+    """An entry of the table without the values of its tensors."""
+    if isinstance(value, dict):
+        return value.get("tensor") or {k: _shapes(v) for k, v in value.items()}
+    return [_shapes(v) for v in value] if isinstance(value, list) else value
 
 
 def edits(text: str, count: int) -> Iterator[str]:
@@ -115,38 +103,43 @@ def unit() -> float:
     return milliseconds(lambda: sum({i: str(i) for i in range(60_000)}.keys()))
 
 
-def measure(path: Path, count: int, kernels: list[tuple[str, Mapping[str, ArgumentSpec]]]) -> Any:
-    """All figures of one file, in ms."""
+def measure(path: Path, count: int) -> dict[str, list[float]]:
+    """Both tiers of one file as it stands, in ms."""
     text = path.read_text("utf-8")
     clear_caches()
-    found: dict[str, list[float]] = {
-        "syntax": [milliseconds(lambda: analyze_syntax(Document.parse(text)))]
-    }
-    found["cold"], found["edit"] = _tiers(text, path, count, AnalysisOptions())
-    if kernels:
-        options = AnalysisOptions(overrides=dict(kernels))
-        found["known cold"], found["known edit"] = _tiers(text, path, count, options)
-    return found
+    syntax = milliseconds(lambda: analyze_syntax(Document.parse(text)))
+    cold, edited = tiers(text, count, partial(analyze, path=path))
+    return {"syntax": [syntax], "cold": [cold], "edit": edited}
 
 
-def _tiers(
-    text: str, path: Path, count: int, options: AnalysisOptions
-) -> tuple[list[float], list[float]]:
+def measure_call(
+    path: Path, name: str, arguments: Mapping[str, ArgumentSpec], count: int
+) -> dict[str, list[float]]:
+    """Full analysis of one kernel with known arguments, in ms."""
+    options = AnalysisOptions(overrides=arguments)
+
+    def run(document: Document, workspace: Workspace) -> None:
+        kernel = function_as_kernel(document, name)
+        if kernel is not None:
+            analyze_kernel(document, kernel, path=path, options=options, workspace=workspace)
+
+    cold, edited = tiers(path.read_text("utf-8"), count, run)
+    return {"known cold": [cold], "known edit": edited}
+
+
+def tiers(text: str, count: int, analysis: Callable[..., Any]) -> tuple[float, list[float]]:
+    """With empty caches, and after each of some edits as an editor's worker sees them."""
     clear_caches()
     workspace = Workspace()
-    document = Document.parse(text)
+    documents = []
+    cold = milliseconds(lambda: documents.append(Document.parse(text)))
+    cold += milliseconds(lambda: analysis(documents[0], workspace=workspace))
 
     def run(new: str) -> None:
-        # As an editor's worker does it.
         workspace.refresh()
-        analyze(document.updated(new), path=path, options=options, workspace=workspace)
+        analysis(documents[0].updated(new), workspace=workspace)
 
-    fresh = Document.parse(text)
-    start = milliseconds(lambda: Document.parse(text))
-    cold = start + milliseconds(
-        lambda: analyze(fresh, path=path, options=options, workspace=workspace)
-    )
-    return [cold], [milliseconds(partial(run, new)) for new in edits(text, count)]
+    return cold, [milliseconds(partial(run, new)) for new in edits(text, count)]
 
 
 def check(checkout: Path) -> dict[str, list[float]]:
@@ -183,29 +176,33 @@ def main() -> int:
     options = parser.parse_args()
     logging.disable(logging.CRITICAL)
     checkout = options.checkout.resolve()
-    known = known_arguments(checkout)
-    all_figures: dict[str, list[float]] = {}
+    everything: dict[str, list[float]] = {}
     rows: dict[str, dict[str, list[float]]] = {}
     units = [unit()]
     analyze(Document.parse("import nki\n"))
-    files = largest(checkout, options.files)
-    for path in dict.fromkeys([*files, *(p for p in known if p.is_file())]):
-        figures = measure(path, options.edits, known.get(path, []))
-        name = path.relative_to(checkout).as_posix()
-        if path not in files:
-            figures = {k: v for k, v in figures.items() if k.startswith("known")}
+    settle_collector()
+
+    def note(name: str, figures: dict[str, list[float]]) -> None:
         rows[name] = figures
         units.append(unit())
         for tier, values in figures.items():
-            all_figures.setdefault(tier, []).extend(values)
+            everything.setdefault(tier, []).extend(values)
         shown = "  ".join(f"{tier} {max(values):.0f}" for tier, values in figures.items())
-        print(f"{name.rpartition('/')[2]:48s} {shown}", flush=True)
+        print(f"{name.rpartition('/')[2]:52s} {shown}", flush=True)
+
+    for path in largest(checkout, options.files):
+        note(path.relative_to(checkout).as_posix(), measure(path, options.edits))
+    for path, function, arguments in known_calls(checkout):
+        name = f"{path.relative_to(checkout).as_posix()}::{function}"
+        while name in rows:
+            name += "+"
+        note(name, measure_call(path, function, arguments, options.edits))
     if not options.no_check:
-        all_figures |= check(checkout)
+        everything |= check(checkout)
     print(f"\nunit {statistics.median(units):.1f} ms, {min(units):.1f} to {max(units):.1f}")
     print(f"{'ms':12s} {'n':>4s} {'p50':>8s} {'p95':>8s} {'max':>8s} {'budget':>8s}")
     missed = []
-    for tier, values in all_figures.items():
+    for tier, values in everything.items():
         p95 = percentile(values, 0.95)
         print(
             f"{tier:12s} {len(values):4d} {percentile(values, 0.5):8.1f} {p95:8.1f} "
@@ -214,7 +211,7 @@ def main() -> int:
         if p95 > BUDGETS[tier]:
             missed.append(tier)
     if options.json is not None:
-        data = {"files": rows, "all": all_figures, "unit": units}
+        data = {"files": rows, "all": everything, "unit": units}
         options.json.write_text(json.dumps(data, indent=1) + "\n", "utf-8")
     print("over budget: " + ", ".join(missed) if missed else "all within budget")
     return int(bool(missed))
