@@ -9,7 +9,7 @@ from attrs import frozen
 
 from accelopt_lsp.analysis.kernels import KernelSource
 from accelopt_lsp.analysis.syntax import Document
-from accelopt_lsp.analysis.tree import FunctionNode, function_node, module_of, walk
+from accelopt_lsp.analysis.tree import FunctionNode, function_node, module_of, nodes_of
 
 _KEY = "reached"
 
@@ -38,6 +38,8 @@ def reached_functions(document: Document, kernels: tuple[KernelSource, ...]) -> 
 
 
 def _reach(document: Document, kernels: tuple[KernelSource, ...]) -> Iterator[Reached]:
+    if not kernels:
+        return
     known = definitions(document)
     seen: set[ast.AST] = set()
     todo: list[tuple[ast.AST, KernelSource, bool]] = []
@@ -55,14 +57,18 @@ def _reach(document: Document, kernels: tuple[KernelSource, ...]) -> Iterator[Re
         elif isinstance(node, ast.ClassDef):
             todo.extend((n, kernel, False) for n in node.body if isinstance(n, ast.FunctionDef))
             continue
-        for child in walk(node):
-            if isinstance(child, ast.Name) and child.id in known:
-                todo.append((known[child.id], kernel, False))
+        named = {n.id for n in nodes_of(node, ast.Name)} & known.keys()
+        todo.extend((known[name], kernel, False) for name in sorted(named))
 
 
 def definitions(document: Document) -> dict[str, FunctionNode | ast.ClassDef]:
     """Functions and classes at the top of a file, by name."""
+    cache = document.cache
+    known: dict[str, FunctionNode | ast.ClassDef] | None = cache.get("definitions")
+    if known is not None:
+        return known
     found: dict[str, FunctionNode | ast.ClassDef] = {}
+    cache["definitions"] = found
     for statement in module_of(document).body:
         if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             found[statement.name] = statement

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 from accelopt_lsp.analysis.chunks import statements_of
 from accelopt_lsp.analysis.kernels import KernelSource
@@ -55,14 +56,34 @@ def walk(node: ast.AST) -> Iterator[ast.AST]:
     fields = _FIELDS
     while stack:
         current = stack.pop()
-        kind = current.__class__
         yield current
-        for name in fields.get(kind) or _fields_of(kind):
+        kind = current.__class__
+        names = fields.get(kind)
+        for name in _fields_of(kind) if names is None else names:
             value = getattr(current, name, None)
             if value.__class__ is list:
                 stack.extend([item for item in value if isinstance(item, ast.AST)])
             elif isinstance(value, ast.AST):
                 stack.append(value)
+
+
+N = TypeVar("N", bound=ast.AST)
+_BY_KIND: WeakKeyDictionary[ast.AST, dict[type[ast.AST], list[Any]]] = WeakKeyDictionary()
+
+
+def nodes_by_kind(root: ast.AST) -> dict[type[ast.AST], list[Any]]:
+    """All nodes below one by their exact kind, found once: trees do not change."""
+    found = _BY_KIND.get(root)
+    if found is None:
+        found = _BY_KIND[root] = {}
+        for node in walk(root):
+            found.setdefault(node.__class__, []).append(node)
+    return found
+
+
+def nodes_of(root: ast.AST, kind: type[N]) -> list[N]:
+    """Nodes of one kind below one, itself included; many rules share one walk."""
+    return nodes_by_kind(root).get(kind, [])
 
 
 def statements(node: ast.AST) -> Iterator[ast.stmt]:

@@ -16,7 +16,7 @@ from attrs import frozen
 from accelopt_lsp.analysis.kernels import KernelSource
 from accelopt_lsp.analysis.reached import Reached, definitions, dotted, reached_functions
 from accelopt_lsp.analysis.rules.base import FileContext, TableRule, Tier
-from accelopt_lsp.analysis.tree import FunctionNode, span_of, walk
+from accelopt_lsp.analysis.tree import FunctionNode, nodes_by_kind, span_of
 from accelopt_lsp.nki.diagnostics import Diagnostic, Severity
 from accelopt_lsp.nki.dialects import Dialect
 
@@ -82,9 +82,11 @@ def _find(context: FileContext) -> Iterator[Finding]:
             continue
         scene = Scene(context, reached, classes, kernels)
         yield from _signature(scene)
-        for node in walk(reached.node):
-            for look in _LOOKS.get(type(node), ()):
-                yield from look(node, scene)
+        found = nodes_by_kind(reached.node)
+        for kind, looks in _LOOKS.items():
+            for node in found.get(kind, ()):
+                for look in looks:
+                    yield from look(node, scene)
 
 
 class Construct(TableRule):

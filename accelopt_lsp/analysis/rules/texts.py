@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from accelopt_lsp.analysis.kernels import KernelSource
 from accelopt_lsp.analysis.reached import Reached, definitions, dotted, reached_functions
 from accelopt_lsp.analysis.rules.base import FileContext, TableRule, Tier
-from accelopt_lsp.analysis.tree import module_of, span_of, walk
+from accelopt_lsp.analysis.tree import module_of, nodes_by_kind, nodes_of, span_of, walk
 from accelopt_lsp.nki.apis import find_api
 from accelopt_lsp.nki.diagnostics import Diagnostic, Fix, Severity
 from accelopt_lsp.nki.dialects import Dialect, Role
@@ -77,8 +77,8 @@ class WhileWithoutEntry(TextRule):
 
     def check_file(self, context: FileContext) -> Iterator[Diagnostic]:
         for reached in _reached(context, Dialect.LEGACY):
-            for node in walk(reached.node):
-                if isinstance(node, ast.While) and not isinstance(node.test, ast.Constant):
+            for node in nodes_of(reached.node, ast.While):
+                if not isinstance(node.test, ast.Constant):
                     text = (
                         f"`while {ast.unparse(node.test)}` tests before the first pass, which the "
                         "legacy compiler does not support; loop over a known number of iterations"
@@ -91,8 +91,8 @@ class RangeIsSequential(TextRule):
 
     def check_file(self, context: FileContext) -> Iterator[Diagnostic]:
         for reached in _reached(context, Dialect.LEGACY):
-            for node in walk(reached.node):
-                if not isinstance(node, ast.For) or not isinstance(node.iter, ast.Call):
+            for node in nodes_of(reached.node, ast.For):
+                if not isinstance(node.iter, ast.Call):
                     continue
                 if isinstance(node.iter.func, ast.Name) and node.iter.func.id == "range":
                     text = (
@@ -149,8 +149,8 @@ class TwoDialects(TextRule):
         seen: set[str] = set()
         for reached in _reached(context, Dialect.CURRENT):
             aliases = reached.kernel.aliases
-            for node in walk(reached.node):
-                if not isinstance(node, ast.Name) or node.id in seen:
+            for node in nodes_of(reached.node, ast.Name):
+                if node.id in seen:
                     continue
                 if aliases.dialect_of(node.id) is Dialect.LEGACY:
                     seen.add(node.id)
@@ -165,16 +165,15 @@ def _registers(reached: Reached) -> set[str]:
     """Names that hold registers wherever they are set."""
     found: set[str] = set()
     others: set[str] = set()
-    for node in walk(reached.node):
-        if isinstance(node, ast.Assign):
-            value = node.value
-            made = (
-                isinstance(value, ast.Call)
-                and _canonical(reached.kernel, value.func) == "nisa.register_alloc"
-            )
-            for target in node.targets:
-                if isinstance(target, ast.Name):
-                    (found if made else others).add(target.id)
+    for node in nodes_of(reached.node, ast.Assign):
+        value = node.value
+        made = (
+            isinstance(value, ast.Call)
+            and _canonical(reached.kernel, value.func) == "nisa.register_alloc"
+        )
+        for target in node.targets:
+            if isinstance(target, ast.Name):
+                (found if made else others).add(target.id)
     return found - others
 
 
@@ -186,9 +185,8 @@ class RegisterInControlFlow(TextRule):
             registers = _registers(reached)
             if not registers:
                 continue
-            for node in walk(reached.node):
-                if not isinstance(node, ast.If | ast.IfExp):
-                    continue
+            tests = (*nodes_of(reached.node, ast.If), *nodes_of(reached.node, ast.IfExp))
+            for node in tests:
                 for test in _operands(node.test):
                     if isinstance(test, ast.Name) and test.id in registers:
                         text = (
@@ -218,18 +216,16 @@ class HardwareLoops(TextRule):
 
     def check_file(self, context: FileContext) -> Iterator[Diagnostic]:
         for reached in _reached(context, Dialect.CURRENT):
-            functions = {
-                n.name: n for n in walk(reached.node) if isinstance(n, ast.FunctionDef)
-            } | dict(definitions(context.document))
+            functions = {n.name: n for n in nodes_of(reached.node, ast.FunctionDef)} | dict(
+                definitions(context.document)
+            )
             kernel = reached.kernel
             registers = _registers(reached)
-            for node in walk(reached.node):
-                if isinstance(node, ast.BinOp):
-                    yield from self._arithmetic(context, node, registers)
-                elif isinstance(node, ast.With):
-                    yield from self._reordered(context, kernel, node)
-                if not isinstance(node, ast.Call):
-                    continue
+            for operation in nodes_of(reached.node, ast.BinOp) if registers else ():
+                yield from self._arithmetic(context, operation, registers)
+            for block in nodes_of(reached.node, ast.With):
+                yield from self._reordered(context, kernel, block)
+            for node in nodes_of(reached.node, ast.Call):
                 name = _canonical(kernel, node.func)
                 if name in ("nl.fori_loop", "nl.while_loop"):
                     yield from self._loop(context, name, node, functions)
@@ -317,11 +313,13 @@ class GridInsideKernel(TextRule):
     code = "R021"
 
     def check_file(self, context: FileContext) -> Iterator[Diagnostic]:
+        if not context.kernels:
+            return
         known = definitions(context.document)
         kernels = {k.name for k in context.kernels}
         for reached in _reached(context, Dialect.LEGACY):
-            for node in walk(reached.node):
-                called = node.func if isinstance(node, ast.Call) else None
+            for node in nodes_of(reached.node, ast.Call):
+                called = node.func
                 if not isinstance(called, ast.Subscript) or not isinstance(called.value, ast.Name):
                     continue
                 name = called.value.id
@@ -339,7 +337,8 @@ class Purity(TextRule):
     def check_file(self, context: FileContext) -> Iterator[Diagnostic]:
         for dialect in Dialect:
             for reached in _reached(context, dialect):
-                for node in walk(reached.node):
+                found = nodes_by_kind(reached.node)
+                for node in (*found.get(ast.Global, ()), *found.get(ast.Call, ())):
                     yield from self._node(context, reached, node)
 
     def _node(self, context: FileContext, reached: Reached, node: ast.AST) -> Iterator[Diagnostic]:
