@@ -184,6 +184,7 @@ class Machine:
     multiplied: set[int] = field(factory=set)
     result: Value = None
     result_node: ast.AST | None = None
+    observer: Callable[[ast.expr, Value], None] | None = None
     _storage_ids: Any = field(factory=count)
 
     def __attrs_post_init__(self) -> None:
@@ -279,12 +280,15 @@ class Machine:
         if handler is None:
             return Unknown(f"{type(node).__name__} expressions are not analyzed")
         try:
-            return handler(self, node)
+            value = handler(self, node)
         except Undecided as why:
             self.refuse(why, node)
-            return Unknown(str(why))
+            value = Unknown(str(why))
         except (ArithmeticError, ValueError, TypeError, LookupError, AttributeError) as error:
-            return Unknown(f"{type(error).__name__}: {error}")
+            value = Unknown(f"{type(error).__name__}: {error}")
+        if self.observer is not None:
+            self.observer(node, value)
+        return value
 
     def name_value(self, name: str) -> Value:
         """What a name stands for; an import or a builtin where no scope binds it."""

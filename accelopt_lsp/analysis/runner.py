@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -98,10 +99,12 @@ def run_kernel(
     *,
     path: Path | None = None,
     workspace: Workspace | None = None,
+    observer: Callable[[ast.expr, Value], None] | None = None,
 ) -> Machine | None:
     """One abstract run; None if the kernel's syntax is broken. Never raises.
 
-    The caller closes the machine once it has read what it needs.
+    The caller closes the machine once it has read what it needs. ``observer`` is told the value of
+    every expression of the kernel, each time it is visited.
     """
     node = function_node(document, kernel)
     if node is None:
@@ -117,6 +120,7 @@ def run_kernel(
     )
     function = _kernel_function(machine, kernel, node)
     machine.in_kernel = True
+    machine.observer = observer
     machine.line = kernel.line
     try:
         values = _argument_values(machine, kernel, arguments)

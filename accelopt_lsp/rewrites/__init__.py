@@ -31,6 +31,7 @@ __all__ = [
     "describe",
     "find_rewrite",
     "find_sites",
+    "repairs",
 ]
 
 
@@ -56,16 +57,24 @@ def catalogue() -> tuple[Rewrite, ...]:
     )
 
 
+@cache
+def repairs() -> tuple[Rewrite, ...]:
+    """Rewrites that quick fixes name and no agent tries: they make a kernel no faster."""
+    from accelopt_lsp.rewrites.migrate import MigrateKernel
+
+    return (MigrateKernel(),)
+
+
 def find_rewrite(name: str) -> Rewrite:
     """The rewrite of that name.
 
     Raises:
         NotApplicable: there is none; the message lists those that exist.
     """
-    for rewrite in catalogue():
+    for rewrite in (*catalogue(), *repairs()):
         if rewrite.name == name:
             return rewrite
-    known = ", ".join(r.name for r in catalogue())
+    known = ", ".join(r.name for r in (*catalogue(), *repairs()))
     raise NotApplicable(f"unknown rewrite {name!r}; known: {known}")
 
 
