@@ -111,4 +111,5 @@ def observe(
     machine = run_kernel(document, kernel, arguments, target, observer=note)
     if machine is None:
         raise NotApplicable(f"{kernel.qualname} does not parse")
+    machine.close()
     return Observation(machine, values)
