@@ -31,7 +31,7 @@ __all__ = [
     "describe",
     "find_rewrite",
     "find_sites",
-    "repairs",
+    "quick_fixes",
 ]
 
 
@@ -58,11 +58,12 @@ def catalogue() -> tuple[Rewrite, ...]:
 
 
 @cache
-def repairs() -> tuple[Rewrite, ...]:
+def quick_fixes() -> tuple[Rewrite, ...]:
     """Rewrites that quick fixes name and no agent tries: they make a kernel no faster."""
     from accelopt_lsp.rewrites.migrate import MigrateKernel
+    from accelopt_lsp.rewrites.repairs import all_repairs
 
-    return (MigrateKernel(),)
+    return (MigrateKernel(), *all_repairs())
 
 
 def find_rewrite(name: str) -> Rewrite:
@@ -71,10 +72,10 @@ def find_rewrite(name: str) -> Rewrite:
     Raises:
         NotApplicable: there is none; the message lists those that exist.
     """
-    for rewrite in (*catalogue(), *repairs()):
+    for rewrite in (*catalogue(), *quick_fixes()):
         if rewrite.name == name:
             return rewrite
-    known = ", ".join(r.name for r in (*catalogue(), *repairs()))
+    known = ", ".join(r.name for r in (*catalogue(), *quick_fixes()))
     raise NotApplicable(f"unknown rewrite {name!r}; known: {known}")
 
 

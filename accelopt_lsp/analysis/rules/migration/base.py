@@ -97,7 +97,7 @@ class VersionChange(Rule):
             return
         for node, message in self.places(context, found):
             yield self.diagnostic(
-                context, node, message, severity=self.level(context), fix=self.fix_at(node)
+                context, node, message, severity=self.level(context), fix=self.fix_at(context, node)
             )
 
     def level(self, context: Context) -> Severity:
@@ -109,9 +109,14 @@ class VersionChange(Rule):
             return Severity.ERROR if self.error else Severity.WARNING
         return Severity.HINT
 
-    def fix_at(self, node: ast.AST) -> Fix | None:
+    def extra(self, context: Context, node: ast.AST) -> dict[str, object]:
+        """What the rewrite needs besides the place."""
+        return {}
+
+    def fix_at(self, context: Context, node: ast.AST) -> Fix | None:
         if self.rewrite is None:
             return None
         line = int(getattr(node, "lineno", 1))
         column = int(getattr(node, "col_offset", 0))
-        return Fix(self.title, self.rewrite, {"line": line, "column": column}, self.safe)
+        parameters = {"line": line, "column": column, **self.extra(context, node)}
+        return Fix(self.title, self.rewrite, parameters, self.safe)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from accelopt_lsp.analysis.machine import Record
 from accelopt_lsp.analysis.rules.base import Context
 from accelopt_lsp.analysis.rules.migration.base import Place, VersionChange, at_least
 from accelopt_lsp.analysis.rules.migration.scan import Scan, keyword
@@ -134,6 +135,14 @@ class OutputInHbm(VersionChange):
                     yield reference, "outputs are in nl.shared_hbm since NKI 0.3"
 
 
+def _reduced(context: Context, axis: ast.AST) -> Record | None:
+    """The reduction that has this axis argument."""
+    for record in context.machine.records:
+        if isinstance(record.node, ast.Call) and keyword(record.node, "axis") is axis:
+            return record
+    return None
+
+
 def _ranks(context: Context, call: ast.Call) -> set[int]:
     """More than two, where lowering refused the axis of a call."""
     refused = any(f.code == "R068" and f.node is call for f in context.machine.findings)
@@ -233,6 +242,11 @@ class AxisOfReduction(VersionChange):
     until = "0.2"
     rewrite = "name-last-axis"
     title = "Reduce the last axis"
+
+    def extra(self, context: Context, node: ast.AST) -> dict[str, object]:
+        record = _reduced(context, node)
+        data = record.views.get("data") if record is not None else None
+        return {} if data is None else {"axis": len(data.shape) - 1}
 
     def places(self, context: Context, scan: Scan) -> Iterator[Place]:
         if context.nki_version is None or self.level(context) is not self.severity:
@@ -365,6 +379,19 @@ class TransposeRank(VersionChange):
     until = "0.3"
     rewrite = "match-transpose-rank"
     title = "Give dst the rank of src"
+
+    def extra(self, context: Context, node: ast.AST) -> dict[str, object]:
+        for record in context.machine.records:
+            if record.nodes.get("dst") is not node and record.node is not node:
+                continue
+            src = record.views.get("src")
+            axes = keyword(record.node, "axes") if isinstance(record.node, ast.Call) else None
+            if src is not None and isinstance(axes, ast.Tuple | ast.List):
+                values = [e.value for e in axes.elts if isinstance(e, ast.Constant)]
+                order = [v for v in values if isinstance(v, int)]
+                if len(order) == len(src.shape):
+                    return {"shape": [src.shape[a] for a in order]}
+        return {}
 
     def places(self, context: Context, scan: Scan) -> Iterator[Place]:
         if context.nki_version is None or self.level(context) is not self.severity:
