@@ -79,13 +79,17 @@ def counting_loops(root: Path) -> tuple[Any, Counter[tuple[str, int, str]]]:
     import builtins
     import importlib.machinery
 
+    from accelopt_lsp.profiler.simulator import state
+
     counts: Counter[tuple[str, int, str]] = Counter()
 
     def iterations(items: Any, file: str, line: int, name: str) -> Iterator[Any]:
         key = (file, line, name)
         counts[key] += 0
         for item in items:
-            counts[key] += 1
+            # Programs of a grid that run on another core are not traced.
+            session = state.current()
+            counts[key] += session is None or session.tracing
             yield item
 
     builtins.__iterations__ = iterations  # type: ignore[attr-defined]

@@ -15,6 +15,7 @@ from accelopt_lsp.analysis import (  # noqa: F401 - they register what they hand
     statements,
 )
 from accelopt_lsp.analysis.affine import NeedSplit, Undecided
+from accelopt_lsp.analysis.arrays import array_header
 from accelopt_lsp.analysis.calls import call_function
 from accelopt_lsp.analysis.expressions import make_function
 from accelopt_lsp.analysis.kernels import KernelSource
@@ -29,6 +30,7 @@ from accelopt_lsp.analysis.values import (
     Iteration,
     ListValue,
     ModuleValue,
+    Ref,
     Unknown,
     Value,
     View,
@@ -37,6 +39,7 @@ from accelopt_lsp.analysis.workspace import Workspace, parse_module
 from accelopt_lsp.nki.arguments import (
     ArgumentSpec,
     DictSpec,
+    FileSpec,
     KernelArguments,
     ListSpec,
     LiteralSpec,
@@ -183,15 +186,31 @@ def argument_value(machine: Machine, name: str, spec: ArgumentSpec) -> Value:
         fields = {k: argument_value(machine, f"{name}.{k}", s) for k, s in spec.fields}
         place = ast.Pass(lineno=machine.line, col_offset=0)
         return calls.call_value(machine, place, _named(machine, spec.name), args, fields, {})
-    return Unknown(f"the shape of {name} is in a file that analysis does not read")
+    return _from_file(machine, name, spec)
+
+
+def _from_file(machine: Machine, name: str, spec: FileSpec) -> Value:
+    """A tensor whose shape and type are in the header of a file; its values stay unknown."""
+    folder = machine.home.path.parent if machine.home.path is not None else Path()
+    path = folder / spec.path
+    # The file may change: such a digest fits no text, so that nothing is taken from a cache.
+    machine.home.reads[str(path)] = "header"
+    found = array_header(path)
+    if isinstance(found, str):
+        return Unknown(found)
+    shape, dtype = found
+    return argument_value(machine, name, TensorSpec(shape, dtype))
 
 
 def _named(machine: Machine, name: str) -> Value:
     """A dotted name of a SPEC: something of the file, or of a module."""
     head, *rest = name.split(".")
     value = free_name(machine, head)
-    if isinstance(value, Unknown):
-        value, rest = _from_module(machine, name)
+    if isinstance(value, Unknown | Ref):
+        # An import that is known by its path alone may be a module of the checkout all the same.
+        found, behind = _from_module(machine, name)
+        if not isinstance(found, Unknown) or isinstance(value, Unknown):
+            value, rest = found, behind
     for part in rest:
         value = attribute_of(machine, value, part)
     return value

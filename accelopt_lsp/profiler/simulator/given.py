@@ -124,33 +124,43 @@ def resolve(name: str, module: ModuleType) -> Any:
     if found is not None:
         return ELEMENTS[found]
     head, *rest = name.split(".")
-    value: Any = vars(module).get(head)
-    if value is None:
-        value, rest = _imported(head, rest)
-    if value is None:
-        raise ArgumentFault(
-            f"{name} is no name of the kernel's file, and there is no module {head}; write the "
-            "name as the kernel's file knows it, or with the path of its module in front"
-        )
-    for part in rest:
+    own = vars(module).get(head)
+    if own is not None:
+        value, missing = _attribute(own, rest)
+        if not missing:
+            return value
+    place, rest = _imported(name)
+    if place is not None:
+        value, missing = _attribute(place, rest)
+        if not missing:
+            return value
+        raise ArgumentFault(f"{name}: {place.__name__} has no {missing!r}")
+    if own is not None:
+        raise ArgumentFault(f"{name}: {head} has no {missing!r}")
+    raise ArgumentFault(
+        f"{name} is no name of the kernel's file, and there is no module {head}; write the "
+        "name as the kernel's file knows it, or with the path of its module in front"
+    )
+
+
+def _attribute(value: Any, parts: list[str]) -> tuple[Any, str]:
+    """``value.a.b``, or the first part that does not exist."""
+    for part in parts:
         if not hasattr(value, part):
-            raise ArgumentFault(f"{name}: {getattr(value, '__name__', head)} has no {part!r}")
+            return None, part
         value = getattr(value, part)
-    return value
+    return value, ""
 
 
-def _imported(head: str, rest: list[str]) -> tuple[Any, list[str]]:
-    """The innermost module that a dotted name begins with, and what follows."""
-    try:
-        value = importlib.import_module(head)
-    except ImportError:
-        return None, rest
-    path = head
-    while rest and not hasattr(value, rest[0]):
-        path = f"{path}.{rest[0]}"
+def _imported(name: str) -> tuple[ModuleType | None, list[str]]:
+    """The longest module path that a dotted name begins with, and what follows.
+
+    A package may have a name like that of a module in it: the module counts.
+    """
+    parts = name.split(".")
+    for count in range(len(parts), 0, -1):
         try:
-            value = importlib.import_module(path)
+            return importlib.import_module(".".join(parts[:count])), parts[count:]
         except ImportError:
-            break
-        rest = rest[1:]
-    return value, rest
+            continue
+    return None, parts
