@@ -38,6 +38,7 @@ from accelopt_lsp.agents.selection import (
     as_pair,
     best_of_plans,
     by_latency,
+    distinct,
     fruitless,
     notable,
     simplest_first,
@@ -353,7 +354,7 @@ class BeamSearch:
         """The best B of the beam and of each plan's best attempt, all of them verified."""
         while True:
             ranked = by_latency([*beam, *best_of_plans(self._current())])
-            top = ranked[: self._settings.beam]
+            top = distinct(ranked, self._settings.beam)
             unverified = [a for a in top if isinstance(a, Attempt) and a.verdict is Verdict.TRACED]
             if not unverified:
                 return [c if isinstance(c, Candidate) else self._verified[c.order] for c in top]

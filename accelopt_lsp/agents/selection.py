@@ -100,3 +100,22 @@ def as_pair(attempt: Attempt, *, helpful: bool) -> Pair:
 def by_latency(contenders: Sequence[Candidate | Attempt]) -> list[Candidate | Attempt]:
     """Members of the beam and attempts together, fastest first."""
     return sorted(contenders, key=lambda c: (c.latency_ms or 0.0, c.order))
+
+
+def distinct(contenders: Iterable[Candidate | Attempt], most: int) -> list[Candidate | Attempt]:
+    """The first ``most`` of an order that issue different instructions.
+
+    A kernel that is only written differently would take the place of another idea.
+    """
+    seen: set[str] = set()
+    chosen: list[Candidate | Attempt] = []
+    for contender in contenders:
+        stream = contender.profile.stream if contender.profile is not None else None
+        if stream is not None and stream in seen:
+            continue
+        if stream is not None:
+            seen.add(stream)
+        chosen.append(contender)
+        if len(chosen) == most:
+            break
+    return chosen

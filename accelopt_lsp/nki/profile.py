@@ -304,6 +304,8 @@ class Profile:
         idle: idle time of every engine by cause, largest first; None where it is not known.
         engines: achieved against attainable rate by engine; None where it is not known.
         what_ifs: latencies with one thing changed; None if they were not asked for.
+        stream: hash of the issued instructions, their operands' places and order; None where
+            they are not known. Kernels that differ only in how they are written share it.
         notes: remarks for people.
         cached: taken from the result cache; everything else is as if it had been computed.
     """
@@ -329,6 +331,7 @@ class Profile:
     idle: tuple[IdleGap, ...] | None = None
     engines: tuple[EngineUse, ...] | None = None
     what_ifs: tuple[WhatIf, ...] | None = None
+    stream: str | None = None
     notes: tuple[str, ...] = ()
     cached: bool = False
 

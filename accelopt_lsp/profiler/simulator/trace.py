@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from hashlib import sha256
 
 from attrs import define, field, frozen
 
@@ -85,3 +86,24 @@ class Trace:
 
     def __len__(self) -> int:
         return len(self.records)
+
+    def digest(self) -> str:
+        """Hash of what is issued: instructions, types, attributes, places and their order.
+
+        Kernels that differ only in names, lines and the way in which they are written share it.
+        Places are bounding boxes, so kernels that share it may still compute different values.
+        """
+        texts: dict[str, int] = {}
+        codes = [
+            texts.setdefault(repr((t.issue, t.accumulates)), len(texts)) for t in self.templates
+        ]
+        numbers = array("q")
+        for code, regions in self.records:
+            numbers.append(codes[code])
+            for region in regions:
+                numbers.extend(region)
+        for storage in self.storages:
+            numbers.extend((storage.partition_bytes, storage.partitions, storage.born))
+        found = sha256("\0".join((self.dialect, *texts)).encode())
+        found.update(numbers.tobytes())
+        return found.hexdigest()[:24]

@@ -106,5 +106,6 @@ def profile_from(
         idle=idle,
         engines=engine_uses(schedule) if known else None,
         what_ifs=what_ifs if known else None,
+        stream=trace.digest(),
         notes=(*schedule.notes, *notes, *(() if len(trace) else (NOTHING,))),
     )
