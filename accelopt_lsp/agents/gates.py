@@ -11,6 +11,7 @@ from accelopt_lsp.nki.arguments import KernelArguments, TensorSpec, spec_leaves
 from accelopt_lsp.nki.dtypes import BFLOAT16, FLOAT32, DType, find_dtype
 from accelopt_lsp.nki.peak import matmul_peak
 from accelopt_lsp.nki.profile import Profile
+from accelopt_lsp.nki.python_source import parse_python
 from accelopt_lsp.nki.targets import Target
 
 ARRAY_FLOPS_PER_CYCLE = 2 * 128 * 128
@@ -261,7 +262,7 @@ class _Types:
     @classmethod
     def of(cls, text: str, function: str, arguments: KernelArguments) -> _Types | None:
         try:
-            module = ast.parse(text)
+            module = parse_python(text)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return None
         last = function.rpartition(".")[2]

@@ -36,6 +36,7 @@ from accelopt_lsp.agents.roles import (
     Usage,
 )
 from accelopt_lsp.nki.profile import Profile, Resource
+from accelopt_lsp.nki.python_source import parse_python
 from accelopt_lsp.profiler.base import FailureKind
 from accelopt_lsp.rewrites import catalogue
 from accelopt_lsp.rewrites.base import NotApplicable, Rewrite, RewriteContext, Site
@@ -337,7 +338,7 @@ class _LineShares:
         self._ends: dict[int, int] = {}
         self._nests: list[tuple[int, int]] = []
         try:
-            nodes = list(ast.walk(ast.parse(source)))
+            nodes = list(ast.walk(parse_python(source)))
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             nodes = []
         for node in nodes:

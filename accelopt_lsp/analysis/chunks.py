@@ -19,6 +19,7 @@ from tree_sitter import Node
 
 from accelopt_lsp.analysis.limited import LimitedCache
 from accelopt_lsp.analysis.syntax import Document
+from accelopt_lsp.nki.python_source import parse_python
 
 CACHED_CHARACTERS = 2_000_000
 """Source text whose trees are kept; a tree takes about thirty bytes a character."""
@@ -154,7 +155,7 @@ def _try_parse(text: str, line: int) -> tuple[list[ast.stmt] | None, int | None]
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return ast.parse("\n" * (line - 1) + text).body, None
+            return parse_python("\n" * (line - 1) + text).body, None
     except SyntaxError as error:
         return None, error.lineno
     except (ValueError, RecursionError, MemoryError):

@@ -18,6 +18,7 @@ from accelopt_lsp.analysis.tree import call_nodes, function_node, module_of
 from accelopt_lsp.analysis.values import Function, HostArray, ListValue, Ref, Value
 from accelopt_lsp.nki.arguments import ArgumentSpec, LiteralSpec, NameSpec, TensorSpec
 from accelopt_lsp.nki.dtypes import FLOAT32, DType
+from accelopt_lsp.nki.python_source import parse_expression
 
 MAX_REFERENCE_BYTES = 200_000
 ASSUMED = "float32 assumed"
@@ -55,7 +56,7 @@ def annotated(document: Document, kernel: KernelSource) -> Iterator[tuple[str, A
         if text is None or "[" not in text:
             continue
         try:
-            node = ast.parse(text.strip("'\""), mode="eval").body
+            node = parse_expression(text.strip("'\""))
         except (SyntaxError, ValueError):
             continue
         machine = machine or new_machine(document, aliases=kernel.aliases)

@@ -6,7 +6,6 @@ everything that leaves it speaks of lines and columns from 1, columns in code po
 
 from __future__ import annotations
 
-import ast
 import re
 import warnings
 from bisect import bisect_right
@@ -19,6 +18,7 @@ from attrs import field, frozen
 from tree_sitter import Language, Node, Parser, Point, Tree
 
 from accelopt_lsp.nki.diagnostics import Diagnostic, Position, Severity, Span
+from accelopt_lsp.nki.python_source import parse_python
 
 SYNTAX_ERROR = "S001"
 MAX_SYNTAX_ERRORS = 50
@@ -264,7 +264,7 @@ class Document:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                ast.parse(self.text)
+                parse_python(self.text)
         except SyntaxError as error:
             where = f" (line {error.lineno})" if error.lineno else ""
             return f"{error.msg}{where}"

@@ -23,6 +23,7 @@ from accelopt_lsp.analysis.names import Aliases, canonical_path, path_dialect
 from accelopt_lsp.analysis.syntax import Document
 from accelopt_lsp.analysis.tree import module_of
 from accelopt_lsp.nki.dialects import Dialect
+from accelopt_lsp.nki.python_source import parse_python
 
 Overlay = Callable[[Path], "str | None"]
 """Text of a file that is open in an editor; None where it is not."""
@@ -121,7 +122,7 @@ def _tree_of(text: str) -> ast.Module:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return ast.parse(text)
+            return parse_python(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return module_of(Document.parse(text))
 

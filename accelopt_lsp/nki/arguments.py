@@ -16,6 +16,7 @@ from math import inf, isfinite
 from attrs import field, frozen
 
 from accelopt_lsp.nki.dtypes import DType, find_dtype, get_dtype
+from accelopt_lsp.nki.python_source import parse_expression
 
 
 class SpecError(ValueError):
@@ -187,7 +188,7 @@ def parse_spec(text: str) -> ArgumentSpec:
     if call or text[0] in _CLOSING:
         return _object(call[1], text[call.end() - 1 :]) if call else _structure(text)
     try:
-        value = ast.literal_eval(text)
+        value = ast.literal_eval(parse_expression(text.lstrip(" \t")))
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         if _NAME.match(text) or find_dtype(text):
             return NameSpec(text)

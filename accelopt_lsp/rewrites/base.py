@@ -11,6 +11,7 @@ from attrs import define, field, frozen
 
 from accelopt_lsp.nki.arguments import KernelArguments
 from accelopt_lsp.nki.dialects import Dialect
+from accelopt_lsp.nki.python_source import parse_python
 from accelopt_lsp.nki.targets import Target, get_target
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ class RewriteContext:
         from accelopt_lsp.analysis.syntax import Document
 
         try:
-            tree = ast.parse(text)
+            tree = parse_python(text)
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             raise NotApplicable(f"the file does not parse: {error}") from None
         kernel = kernel_named(find_kernels(Document.parse(text)), function)

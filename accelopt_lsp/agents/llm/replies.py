@@ -18,6 +18,7 @@ from typing import Any
 from attrs import frozen
 
 from accelopt_lsp.agents.normalise import around_function
+from accelopt_lsp.nki.python_source import parse_python
 
 MAX_TITLE = 200
 MAX_TEXT = 4_000
@@ -212,7 +213,7 @@ def _checked(text: str, function: str) -> str:
 
 def _parsed(text: str) -> ast.Module:
     try:
-        return ast.parse(text)
+        return parse_python(text)
     except SyntaxError as error:
         line = (error.text or "").strip()
         raise Unreadable(
@@ -306,7 +307,7 @@ def _same_parameters(node: _Function, old: _Function | None) -> None:
 def _function_node(source: str, function: str) -> _Function | None:
     """A function of a file by its qualified name."""
     try:
-        scope: ast.AST = ast.parse(source)
+        scope: ast.AST = parse_python(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     for name in function.replace(".<locals>.", ".").split("."):
@@ -378,7 +379,7 @@ def _bound(node: ast.stmt) -> set[str]:
 
 def _top_level(source: str) -> dict[str, ast.stmt]:
     try:
-        module = ast.parse(source)
+        module = parse_python(source)
     except (SyntaxError, ValueError, RecursionError):
         return {}
     return {name: node for node in module.body for name in _bound(node)}
