@@ -10,7 +10,7 @@ from attrs import field, frozen
 from accelopt_lsp.analysis.kernels import KernelSource
 from accelopt_lsp.analysis.syntax import Document
 from accelopt_lsp.nki.arguments import ArgumentSpec, SpecError, parse_spec, split_top_level
-from accelopt_lsp.nki.diagnostics import Diagnostic, Position, Severity, Span
+from accelopt_lsp.nki.diagnostics import Diagnostic, Position, Severity, Span, covers
 from accelopt_lsp.nki.dialects import is_version
 from accelopt_lsp.nki.targets import get_target
 
@@ -212,7 +212,26 @@ class Suppressions:
 
 
 def _covers(codes: frozenset[str], code: str) -> bool:
-    return not codes or code in codes
+    return not codes or covers(codes, code)
+
+
+def suppression_diagnostics(document: Document, known: tuple[str, ...]) -> Iterator[Diagnostic]:
+    """Codes in suppressions that no rule has.
+
+    Args:
+        known: codes of all rules.
+    """
+    if "accelopt:" not in document.text:
+        return
+    for number, text in enumerate(document.lines, 1):
+        match = DIRECTIVE.search(text)
+        ignore = _IGNORE.match(match[1]) if match else None
+        for code in (ignore[2] or "").split(",") if ignore is not None else ():
+            wanted = code.strip()
+            if wanted and not any(k.startswith(wanted.upper()) for k in known):
+                message = f"no rule's code begins with {wanted!r}"
+                span = _item_span(document, number, wanted)
+                yield Diagnostic(BAD_DIRECTIVE, Severity.WARNING, message, span)
 
 
 def find_suppressions(document: Document) -> Suppressions:

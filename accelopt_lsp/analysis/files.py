@@ -198,13 +198,11 @@ def _reported(
     document: Document, found: Iterable[Diagnostic], options: AnalysisOptions
 ) -> tuple[Diagnostic, ...]:
     """Findings without duplicates and without what was switched off, in the text's order."""
-    ignored = {code.upper() for code in options.ignore}
     suppressions = find_suppressions(document) if options.suppressions else None
     kept: dict[tuple[object, ...], Diagnostic] = {}
-    for diagnostic in found:
-        if diagnostic.code in ignored:
-            continue
-        if suppressions is not None and suppressions.hides(diagnostic):
+    for raw in found:
+        diagnostic = options.reported(raw)
+        if diagnostic is None or (suppressions is not None and suppressions.hides(diagnostic)):
             continue
         key = (diagnostic.span, diagnostic.code, diagnostic.message)
         kept.setdefault(key, diagnostic)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from accelopt_lsp.analysis.kernels import KernelSource
 from accelopt_lsp.analysis.workspace import Dependency
 from accelopt_lsp.nki.arguments import ArgumentSpec, KernelArguments
-from accelopt_lsp.nki.diagnostics import Diagnostic
+from accelopt_lsp.nki.diagnostics import Diagnostic, Severity, covers
 from accelopt_lsp.nki.dialects import Dialect
 from accelopt_lsp.nki.profile import Profile
 from accelopt_lsp.nki.workload import Workload
@@ -26,7 +26,8 @@ class AnalysisOptions:
         nki_version: NKI version in force, such as ``0.6``; None is unknown.
         overrides: arguments that win over what the file says: SPECs by parameter, for all
             kernels of the file, or such mappings by a kernel's qualified name.
-        ignore: codes that are not reported.
+        ignore: codes that are not reported, or beginnings of codes: ``P`` for all of P.
+        severities: severity by code, or by the beginning of codes; the longest one counts.
         suppressions: whether ``# accelopt: ignore`` comments count.
     """
 
@@ -35,7 +36,17 @@ class AnalysisOptions:
     nki_version: str | None = None
     overrides: Mapping[str, ArgumentSpec | Mapping[str, ArgumentSpec]] = field(factory=dict)
     ignore: tuple[str, ...] = ()
+    severities: Mapping[str, Severity] = field(factory=dict)
     suppressions: bool = True
+
+    def reported(self, diagnostic: Diagnostic) -> Diagnostic | None:
+        """A finding as the caller wants it: None if not at all, or with another severity."""
+        if covers(self.ignore, diagnostic.code):
+            return None
+        found = [c for c in self.severities if covers((c,), diagnostic.code)]
+        if not found:
+            return diagnostic
+        return evolve(diagnostic, severity=self.severities[max(found, key=len)])
 
     def overrides_for(self, kernel: KernelSource) -> Mapping[str, ArgumentSpec]:
         """The overrides that apply to one kernel."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any
 
@@ -55,6 +55,11 @@ class Related:
     span: Span
     message: str
     path: str | None = None
+
+
+def covers(codes: Iterable[str], code: str) -> bool:
+    """Whether a code is among others, or begins with one of them: ``P`` covers ``P10``."""
+    return any(code.startswith(wanted.upper()) for wanted in codes)
 
 
 @frozen(slots=True)

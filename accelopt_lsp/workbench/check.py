@@ -96,13 +96,15 @@ def options_for(
     settings: Settings,
     target: str | None = None,
     overrides: Mapping[str, ArgumentSpec | Mapping[str, ArgumentSpec]] | None = None,
+    path: Path | None = None,
 ) -> AnalysisOptions:
-    """Analysis options from settings; ``target`` wins over what files say."""
+    """Analysis options from settings for a file; ``target`` wins over what files say."""
     return AnalysisOptions(
         target=target,
         default_target=settings.target,
         nki_version=settings.nki_version,
-        ignore=settings.ignore,
+        ignore=settings.ignored_in(path),
+        severities=settings.severity,
         overrides=overrides or {},
     )
 
@@ -115,7 +117,7 @@ def check_text(
     target: str | None = None,
 ) -> FileAnalysis:
     """Analyze one text. Never raises on its contents."""
-    options = options_for(settings or Settings(), target)
+    options = options_for(settings or Settings(), target, path=path)
     return analyze(Document.parse(text), path=path, options=options)
 
 

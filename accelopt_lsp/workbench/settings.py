@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
 from attrs import evolve, field, fields, frozen
 
+from accelopt_lsp.analysis.rules import known_codes
+from accelopt_lsp.nki.diagnostics import Severity
 from accelopt_lsp.nki.dialects import is_version
 from accelopt_lsp.nki.targets import get_target
+
+_TABLES = ("per-file-ignores", "severity")
 
 
 class SettingsError(ValueError):
@@ -26,7 +31,9 @@ class Settings:
             trn2 for current ones.
         nki_version: NKI version in force, such as ``0.6``; None means unknown, and rules that
             depend on a version are then only warnings.
-        ignore: rule codes that are not reported.
+        ignore: rule codes that are not reported, or beginnings of codes (``P``).
+        per_file_ignores: such codes by path pattern.
+        severity: severity by code, or by the beginning of codes; the longest one counts.
         exclude: path patterns that ``check`` leaves out.
         timeout_seconds: wall-clock limit of one run of a kernel.
         read_paths: further folders that kernels may read in the sandbox.
@@ -35,9 +42,21 @@ class Settings:
     target: str | None = None
     nki_version: str | None = None
     ignore: tuple[str, ...] = ()
+    per_file_ignores: Mapping[str, tuple[str, ...]] = field(factory=dict)
+    severity: Mapping[str, Severity] = field(factory=dict)
     exclude: tuple[str, ...] = ()
     timeout_seconds: float = 300.0
     read_paths: tuple[str, ...] = field(default=())
+
+    def ignored_in(self, path: Path | None) -> tuple[str, ...]:
+        """Codes that are not reported in a file."""
+        found = list(self.ignore)
+        if path is not None and self.per_file_ignores:
+            full = path.resolve().as_posix()
+            for pattern, codes in self.per_file_ignores.items():
+                if fnmatch(full, pattern) or fnmatch(path.name, pattern):
+                    found.extend(codes)
+        return tuple(found)
 
 
 def settings_for(path: Path, overrides: Mapping[str, Any] | None = None) -> Settings:
@@ -76,9 +95,14 @@ def parse_settings(values: Mapping[str, Any]) -> Settings:
 
 def _convert(name: str, value: Any) -> Any:
     if name in ("ignore", "exclude", "read_paths"):
-        if not isinstance(value, list | tuple) or not all(isinstance(v, str) for v in value):
-            raise SettingsError(f"{name} must be a list of strings, got {value!r}")
-        return tuple(value)
+        texts = _texts(name, value)
+        return _codes(name, texts) if name == "ignore" else texts
+    if name in ("per_file_ignores", "severity"):
+        if not isinstance(value, Mapping):
+            raise SettingsError(f"{name} must be a table, got {value!r}")
+        if name == "severity":
+            return {_codes(name, (c,))[0]: _severity(c, s) for c, s in value.items()}
+        return {p: _codes(name, _texts(f"{name} of {p}", c)) for p, c in value.items()}
     if name == "timeout_seconds":
         if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
             raise SettingsError(f"{name} must be a positive number of seconds, got {value!r}")
@@ -107,9 +131,37 @@ def llm_table(path: Path) -> Mapping[str, Any]:
     return found
 
 
+def _texts(name: str, value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple) or not all(isinstance(v, str) for v in value):
+        raise SettingsError(f"{name} must be a list of strings, got {value!r}")
+    return tuple(value)
+
+
+def _codes(name: str, codes: tuple[str, ...]) -> tuple[str, ...]:
+    """Codes, or beginnings of codes, in capitals."""
+    found = []
+    for code in codes:
+        wanted = code.strip().upper()
+        if not wanted or not any(known.startswith(wanted) for known in known_codes()):
+            raise SettingsError(f"{name}: no rule's code begins with {code!r}")
+        found.append(wanted)
+    return tuple(found)
+
+
+def _severity(code: str, value: Any) -> Severity:
+    try:
+        return Severity(value)
+    except ValueError:
+        known = ", ".join(Severity)
+        raise SettingsError(
+            f"severity of {code} must be one of {known}, got {value!r}; ignore switches a rule off"
+        ) from None
+
+
 def _project_table(path: Path) -> Mapping[str, Any]:
     """The project's settings; tables below them belong to other rooms."""
-    return {k: v for k, v in _whole_table(path).items() if not isinstance(v, dict)}
+    table = _whole_table(path)
+    return {k: v for k, v in table.items() if not isinstance(v, dict) or k in _TABLES}
 
 
 def _whole_table(path: Path) -> Mapping[str, Any]:
@@ -129,4 +181,12 @@ def _read_table(file: Path) -> Mapping[str, Any]:
     table = data.get("tool", {}).get("accelopt", {})
     if not isinstance(table, dict):
         raise SettingsError(f"{file}: [tool.accelopt] must be a table")
+    ignores = table.get("per-file-ignores")
+    if isinstance(ignores, dict):
+        # Patterns with a folder are meant from the project's folder on.
+        root = file.parent.as_posix()
+        table["per-file-ignores"] = {
+            (f"{root}/{pattern}" if "/" in pattern else pattern): codes
+            for pattern, codes in ignores.items()
+        }
     return table

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from accelopt_lsp.analysis.directives import directive_diagnostics
+from accelopt_lsp.analysis.directives import directive_diagnostics, suppression_diagnostics
 from accelopt_lsp.analysis.rules.base import FileContext, Rule, Tier
 from accelopt_lsp.nki.diagnostics import Diagnostic, Severity
 
@@ -61,5 +61,8 @@ class DirectiveProblem(Rule):
     tier = Tier.SYNTAX
 
     def check_file(self, context: FileContext) -> Iterator[Diagnostic]:
+        from accelopt_lsp.analysis.rules import known_codes
+
         for kernel in context.kernels:
             yield from directive_diagnostics(context.document, kernel)
+        yield from suppression_diagnostics(context.document, known_codes())

@@ -135,6 +135,8 @@ class PlatformTarget(VersionChange):
     code = "M30"
     name = "platform-target"
     until = "0.2"
+    # Kernels of AWS's own repositories for later versions have both arguments.
+    error = False
     rewrite = "plain-decorator"
     title = "Remove the argument"
     safe = False
