@@ -4,23 +4,35 @@ from __future__ import annotations
 
 import ast
 import math
+from collections.abc import Callable
 from typing import Any
 
 from accelopt_lsp.analysis import affine
 from accelopt_lsp.analysis.affine import Affine, Undecided
+from accelopt_lsp.analysis.kinds import (
+    get_attribute,
+    has_attribute,
+    is_instance,
+    type_of,
+)
 from accelopt_lsp.analysis.machine import Machine
-from accelopt_lsp.analysis.methods import make_range
-from accelopt_lsp.analysis.references import attribute_of
-from accelopt_lsp.analysis.sequences import enumerated, items_of, reversed_items, zipped
+from accelopt_lsp.analysis.methods import make_range, sorted_items
+from accelopt_lsp.analysis.sequences import distinct, enumerated, items_of, reversed_items, zipped
+from accelopt_lsp.analysis.texts import text_of
 from accelopt_lsp.analysis.values import (
     Blocks,
+    ClassValue,
+    Descriptor,
     Grid,
     HostArray,
+    Instance,
     Iteration,
     ListValue,
-    Method,
     ParDim,
     Range,
+    Ref,
+    Repeat,
+    Super,
     Unknown,
     Value,
     View,
@@ -30,6 +42,9 @@ from accelopt_lsp.analysis.values import (
 _MATH = frozenset(
     "sqrt ceil floor log log2 log10 exp pow sin cos tanh prod gcd lcm isqrt fabs isinf".split()
 )
+
+
+Handler = Callable[[Machine, list[Value], dict[str, Value]], Value]
 
 
 def call_math(name: str, args: list[Value]) -> Value:
@@ -56,31 +71,51 @@ def call_builtin(m: Machine, name: str, args: list[Value], kwargs: dict[str, Val
     if handler is not None:
         return handler(m, args, kwargs)
     if name in ("min", "max"):
-        return _extreme(name, args)
+        return _extreme(m, name, args, kwargs)
     if name in ("int", "float", "abs", "round", "bool", "divmod", "pow", "str"):
         return _numeric(m, name, args)
     return Unknown(f"{name}() is not analyzed")
+
+
+def call_special(m: Machine, value: Instance, name: str, args: list[Value]) -> Value:
+    """Result of a special method of an object."""
+    from accelopt_lsp.analysis.calls import call_value
+    from accelopt_lsp.analysis.classes import method_of
+
+    method = method_of(m, value, name)
+    if method is None:
+        return Unknown(f"{value.cls.name} has no {name}")
+    return call_value(m, ast.Pass(lineno=m.line, col_offset=0), method, args, {}, {})
 
 
 def _first_unknown(args: list[Value]) -> Unknown | None:
     return next((a for a in args if isinstance(a, Unknown)), None)
 
 
-def _extreme(name: str, args: list[Value]) -> Value:
-    values: Any = args
-    if len(args) == 1 and isinstance(args[0], tuple | ListValue):
-        values = args[0] if isinstance(args[0], tuple) else args[0].items
-    unknown = _first_unknown(list(values))
+def _extreme(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    values = list(args)
+    if len(args) == 1:
+        if isinstance(args[0], Unknown):
+            return args[0]
+        values = _sequence(m, args[0])
+    if not values:
+        if "default" in kwargs:
+            return kwargs["default"]
+        raise Undecided(f"{name}() of nothing")
+    if kwargs.get("key") is not None:
+        ordered = sorted_items(m, values, {"key": kwargs["key"], "reverse": name == "max"})
+        return ordered[0]
+    unknown = _first_unknown(values)
     if unknown is not None:
         return unknown
-    if not values:
-        raise Undecided(f"{name}() of nothing")
     best = values[0]
     for value in values[1:]:
         if isinstance(best, Affine) or isinstance(value, Affine):
             if not isinstance(best, int | Affine) or not isinstance(value, int | Affine):
                 raise Undecided(f"{name}() of mixed values")
             best = (affine.smaller if name == "min" else affine.larger)(best, value)
+        elif not all(isinstance(v, int | float | str | tuple) for v in (best, value)):
+            raise Undecided(f"{name}() of values without an order")
         else:
             best = min(best, value) if name == "min" else max(best, value)
     return best
@@ -95,11 +130,15 @@ def _numeric(m: Machine, name: str, args: list[Value]) -> Value:
     if unknown is not None:
         return Unknown(unknown.reason, number=name != "str")
     value = args[0]
+    if name == "str":
+        return text_of(m, value)
+    if name == "bool" and not isinstance(value, View):
+        from accelopt_lsp.analysis.expressions import truth
+
+        return truth(m, value)
     if isinstance(value, Affine):
         if name == "int":
             return value
-        if name == "str":
-            return str(value)
         if name == "divmod" and len(args) == 2 and isinstance(args[1], int):
             return (affine.floordiv(value, args[1]), affine.modulo(value, args[1]))
         if name == "abs":
@@ -117,7 +156,7 @@ def _numeric(m: Machine, name: str, args: list[Value]) -> Value:
             return call_api(m, ast.Pass(lineno=m.line, col_offset=0), "nl.abs", [value], {})
         return Unknown("a value that only the device knows")
     if not isinstance(value, int | float | str):
-        return Unknown(f"{name}() of this value is not analyzed") if name != "str" else "?"
+        return Unknown(f"{name}() of this value is not analyzed")
     functions = {
         "int": int,
         "float": float,
@@ -125,7 +164,6 @@ def _numeric(m: Machine, name: str, args: list[Value]) -> Value:
         "round": round,
         "bool": bool,
         "divmod": divmod,
-        "str": str,
     }
     if name == "pow":
         return (
@@ -148,6 +186,10 @@ def _len(m: Machine, args: list[Value], kwargs: dict[str, Value]) -> Value:
         return value.length()
     if isinstance(value, Iteration):
         return value.length
+    if isinstance(value, ClassValue) and value.kind == "enum":
+        return len(value.roster)
+    if isinstance(value, Instance):
+        return call_special(m, value, "__len__", [])
     return value if isinstance(value, Unknown) else Unknown("len() of this value")
 
 
@@ -171,44 +213,34 @@ def _to_list(m: Machine, args: list[Value], kwargs: dict[str, Value]) -> Value:
 
 
 def _to_tuple(m: Machine, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    if args and isinstance(args[0], ListValue):
+        items = list(args[0].items)
+        if any(isinstance(i, Repeat) for i in items):
+            return ListValue(items, tuple(m.loops), None, fixed=True)
+        return tuple(items)
     return tuple(_sequence(m, args[0])) if args else ()
 
 
 def _dict(m: Machine, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    base = dict(args[0]) if args and isinstance(args[0], dict) else {}
+    from accelopt_lsp.analysis.expressions import hashable
+
+    base: dict[Any, Value] = {}
+    if args and isinstance(args[0], dict):
+        base = dict(args[0])
+    elif args:
+        for pair in _sequence(m, args[0]):
+            key, value = _sequence(m, pair)
+            base[hashable(key)] = value
     return m.new_dict({**base, **kwargs})
 
 
 def _sum(m: Machine, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    total: affine.Linear = 0
+    from accelopt_lsp.analysis.expressions import binary
+
+    total: Value = args[1] if len(args) > 1 else kwargs.get("start", 0)
     for item in _sequence(m, args[0]):
-        if isinstance(item, float):
-            return Unknown("a sum", number=True)
-        if not isinstance(item, int | Affine):
-            raise Undecided("a sum of unknown values")
-        total = affine.add(total, item)
+        total = binary(m, ast.Pass(), ast.Add(), total, item)
     return total
-
-
-def _isinstance(m: Machine, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    from accelopt_lsp.analysis.values import Ref
-
-    kinds = args[1] if isinstance(args[1], tuple) else (args[1],)
-    names = [k.last if isinstance(k, Ref) else "" for k in kinds]
-    types = {"int": int, "float": float, "str": str, "tuple": tuple, "bool": bool, "dict": dict}
-    value = args[0]
-    if isinstance(value, Unknown):
-        return value
-    for name in names:
-        if name == "list" and isinstance(value, ListValue):
-            return True
-        if name == "int" and isinstance(value, Affine):
-            return True
-        if name in types and isinstance(value, types[name]):
-            return True
-    if all(n in types or n == "list" for n in names):
-        return False
-    return Unknown("isinstance() with this class is not analyzed")
 
 
 def _any_all(wanted: bool, m: Machine, args: list[Value]) -> Value:
@@ -223,10 +255,82 @@ def _any_all(wanted: bool, m: Machine, args: list[Value]) -> Value:
     return not wanted
 
 
-def _getattr(m: Machine, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    if len(args) >= 2 and isinstance(args[1], str):
-        return attribute_of(m, args[0], args[1])
-    return Unknown("getattr() with a computed name")
+def _super(m: Machine, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    if len(args) >= 2:
+        cls, instance = args[0], args[1]
+    else:
+        cls, instance = m.scope.find("__class__"), m.scope.find("__self__")
+    if not isinstance(cls, ClassValue):
+        return Unknown("super() outside a class")
+    return Super(cls.base, instance)
+
+
+def _initialize(m: Machine, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    from accelopt_lsp.analysis.classes import initialize
+
+    if len(args) < 2 or not isinstance(args[0], ClassValue):
+        return Unknown("__init__() of something unknown")
+    return initialize(m, args[0], args[1], args[2:], kwargs)
+
+
+def _make(m: Machine, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    from accelopt_lsp.analysis.classes import instantiate
+
+    return instantiate(m, args[0], _sequence(m, args[1]), {})
+
+
+def _property(m: Machine, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    return Descriptor("property", args[0], args[1] if len(args) > 1 else None)
+
+
+def _setattr(m: Machine, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    from accelopt_lsp.analysis.classes import set_attribute
+
+    if len(args) != 3 or not isinstance(args[1], str):
+        raise Undecided("setattr() with a name that is not known")
+    set_attribute(m, args[0], args[1], args[2])
+    return None
+
+
+def _is_subclass(m: Machine, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    kinds = args[1] if isinstance(args[1], tuple) else (args[1],)
+    if isinstance(args[0], ClassValue) and all(isinstance(k, ClassValue) for k in kinds):
+        return any(c is k for c in args[0].lineage() for k in kinds)
+    return Unknown("issubclass() with a class that is not known")
+
+
+def _map(m: Machine, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    from accelopt_lsp.analysis.calls import call_value
+
+    place = ast.Pass(lineno=m.line, col_offset=0)
+    columns = [_sequence(m, a) for a in args[1:]]
+    found = [
+        call_value(m, place, args[0], list(row), {}, {}) for row in zip(*columns, strict=False)
+    ]
+    return ListValue(found, tuple(m.loops))
+
+
+def _filter(m: Machine, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    from accelopt_lsp.analysis.calls import call_value
+    from accelopt_lsp.analysis.expressions import truth
+
+    place = ast.Pass(lineno=m.line, col_offset=0)
+    kept: list[Value] = []
+    for item in _sequence(m, args[1]):
+        result = item if args[0] is None else call_value(m, place, args[0], [item], {}, {})
+        known = truth(m, result)
+        if known is None:
+            raise Undecided("filter() with a condition that is not known")
+        if known:
+            kept.append(item)
+    return ListValue(kept, tuple(m.loops))
+
+
+def _next(m: Machine, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    items = _sequence(m, args[0])
+    if items:
+        return items[0]
+    return args[1] if len(args) > 1 else Unknown("next() of nothing")
 
 
 def _print(m: Machine, args: list[Value], kwargs: dict[str, Value]) -> Value:
@@ -249,37 +353,61 @@ def _reversed(m: Machine, args: list[Value], kwargs: dict[str, Value]) -> Value:
 
 
 def _sorted(m: Machine, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    items = _sequence(m, args[0])
-    if kwargs or not all(isinstance(i, int | float | str) for i in items):
-        return Unknown("sorted() of these values is not analyzed")
-    return ListValue(sorted(items), tuple(m.loops))
+    return ListValue(sorted_items(m, _sequence(m, args[0]), kwargs), tuple(m.loops))
+
+
+def _to_set(m: Machine, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    return ListValue(distinct(_sequence(m, args[0])) if args else [], tuple(m.loops))
 
 
 def _slice(m: Machine, args: list[Value], kwargs: dict[str, Value]) -> Value:
     return slice(*args)
 
 
-def _type(m: Machine, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    return Method(args[0], "__class__") if args else Unknown("type()")
+def _item(m: Machine, args: list[Value]) -> Value:
+    """What ``operator.itemgetter`` takes: the key, then the sequence."""
+    items = _sequence(m, args[1])
+    return items[args[0]] if isinstance(args[0], int) else Unknown("itemgetter() with such a key")
 
 
-_HANDLERS = {
+_HANDLERS: dict[str, Handler] = {
     "len": _len,
     "range": _range,
     "list": _to_list,
     "tuple": _to_tuple,
     "dict": _dict,
     "sum": _sum,
-    "isinstance": _isinstance,
+    "isinstance": lambda m, args, kwargs: is_instance(args[0], args[1]),
+    "issubclass": _is_subclass,
+    "super": _super,
+    "property": _property,
+    "staticmethod": lambda m, args, kwargs: Descriptor("static", args[0]),
+    "classmethod": lambda m, args, kwargs: Descriptor("class", args[0]),
+    "setattr": _setattr,
+    "callable": lambda m, args, kwargs: is_instance(args[0], Ref("typing.Callable")),
+    "map": _map,
+    "filter": _filter,
+    "iter": lambda m, args, kwargs: args[0],
+    "next": _next,
+    "set": _to_set,
+    "frozenset": _to_set,
+    "repr": lambda m, args, kwargs: text_of(m, args[0]),
+    "id": lambda m, args, kwargs: id(args[0]),
+    "object": lambda m, args, kwargs: Unknown("an object"),
+    "nothing": lambda m, args, kwargs: None,
+    "same": lambda m, args, kwargs: args[0],
+    "item": lambda m, args, kwargs: _item(m, args),
+    "__init__": _initialize,
+    "_make": _make,
     "any": lambda m, args, kwargs: _any_all(True, m, args),
     "all": lambda m, args, kwargs: _any_all(False, m, args),
-    "getattr": _getattr,
-    "hasattr": lambda m, args, kwargs: Unknown("hasattr() is not analyzed"),
+    "getattr": lambda m, args, kwargs: get_attribute(m, args),
+    "hasattr": lambda m, args, kwargs: has_attribute(m, args[0], args[1]),
     "print": _print,
     "zip": _zip,
     "enumerate": _enumerate,
     "reversed": _reversed,
     "sorted": _sorted,
     "slice": _slice,
-    "type": _type,
+    "type": lambda m, args, kwargs: type_of(args[0]),
 }

@@ -10,6 +10,7 @@ from accelopt_lsp.analysis.classes import instantiate, method_of
 from accelopt_lsp.analysis.creation import create
 from accelopt_lsp.analysis.host import call_framework, call_numpy
 from accelopt_lsp.analysis.issue import call_api
+from accelopt_lsp.analysis.libraries import LIBRARIES, call_library
 from accelopt_lsp.analysis.machine import MAX_CALL_DEPTH, Machine, evaluates
 from accelopt_lsp.analysis.methods import call_method, language_call
 from accelopt_lsp.analysis.placing import placement
@@ -17,6 +18,7 @@ from accelopt_lsp.analysis.references import as_dtype
 from accelopt_lsp.analysis.registers import allocate, register_call
 from accelopt_lsp.analysis.scope import Scope
 from accelopt_lsp.analysis.values import (
+    Bound,
     ClassValue,
     Function,
     Instance,
@@ -88,14 +90,17 @@ def call_value(
         return _call_name(m, node, callee, args, kwargs, nodes)
     if isinstance(callee, Function):
         return call_function(m, callee, args, kwargs)
+    if isinstance(callee, Bound):
+        given = {**callee.kwargs, **kwargs}
+        return call_value(m, node, callee.function, [*callee.args, *args], given, {})
     if isinstance(callee, Method):
-        if isinstance(callee.owner, Instance):
-            function = method_of(m, callee.owner, callee.name)
-            if function is not None:
-                return call_function(m, function, [callee.owner, *args], kwargs)
         return call_method(m, node, callee, args, kwargs)
     if isinstance(callee, ClassValue):
         return instantiate(m, callee, args, kwargs)
+    if isinstance(callee, Instance):
+        method = method_of(m, callee, "__call__")
+        if method is not None:
+            return call_value(m, node, method, args, kwargs, {})
     if isinstance(callee, DType):
         return args[0] if args else 0
     if isinstance(callee, Unknown):
@@ -144,8 +149,8 @@ def _call_name(
         return language_call(m, node, api, args, kwargs)
     if head == "ncc":
         return placement(m, path, kwargs)
-    if head in ("functools", "itertools", "typing", "dataclasses"):
-        return Unknown(f"{path} is not analyzed")
+    if head in LIBRARIES:
+        return call_library(m, path, args, kwargs)
     if any(_holds_tensor(v) for v in (*args, *kwargs.values())):
         m.unknown(f"{path} is not part of this file")
     return Unknown(f"the result of {path}")
@@ -193,7 +198,10 @@ def call_function(
     if m.depth >= MAX_CALL_DEPTH:
         return Unknown("calls nested too deeply")
     scope = Scope(m.journal, function.scope)
-    problem = bind_parameters(function, scope, args, kwargs)
+    if function.owner is not None:
+        scope.names["__class__"] = function.owner
+        scope.names["__self__"] = args[0] if args else None
+    problem = bind_parameters(m, function, scope, args, kwargs)
     if problem is not None:
         return Unknown(problem)
     outer, m.scope = m.scope, scope
@@ -234,7 +242,11 @@ def _yields(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 
 
 def bind_parameters(
-    function: Function, scope: Scope, args: list[Value], kwargs: dict[str, Value]
+    m: Machine,
+    function: Function,
+    scope: Scope,
+    args: list[Value],
+    kwargs: dict[str, Value],
 ) -> str | None:
     """Bind a call's arguments in ``scope``; a message if they do not fit."""
     given = function.node.args
@@ -258,7 +270,7 @@ def bind_parameters(
                 return f"{function.name} needs {name}"
             values[name] = defaults[name]
     if given.kwarg is not None:
-        values[given.kwarg.arg] = rest
+        values[given.kwarg.arg] = m.new_dict(rest)
     elif rest:
         return f"{function.name} has no parameter {next(iter(rest))!r}"
     for name, value in values.items():

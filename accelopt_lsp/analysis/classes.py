@@ -1,71 +1,362 @@
-"""Small classes of the file: dataclass-like configuration objects and their methods."""
+"""Classes of a checkout: what their bodies define, how objects are made, what attributes are.
+
+Dataclasses, named tuples, enumerations, properties, static and class methods, and inheritance
+from one class at a time. A class that needs more says why its objects are not known.
+"""
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
-from accelopt_lsp.analysis.machine import Machine
-from accelopt_lsp.analysis.scope import Scope
-from accelopt_lsp.analysis.values import ClassValue, Function, Instance, Unknown, Value
+from accelopt_lsp.analysis.affine import Undecided
+from accelopt_lsp.analysis.enums import find_member, make_members
+from accelopt_lsp.analysis.machine import KernelRaises, Machine
+from accelopt_lsp.analysis.scope import UNBOUND
+from accelopt_lsp.analysis.values import (
+    MISSING,
+    Bound,
+    ClassValue,
+    Descriptor,
+    Field,
+    FieldSpec,
+    Function,
+    Instance,
+    ModuleValue,
+    NamedTuple,
+    Ref,
+    Super,
+    Unknown,
+    Value,
+)
+
+_NEUTRAL = frozenset(
+    "nl.NKIObject nki.NKIObject builtins.object abc.ABC typing.Generic typing.Protocol "
+    "typing_extensions.Protocol".split()
+)
+"""Bases that add nothing that analysis follows."""
+_ENUMS = {"enum.Enum": "", "enum.IntEnum": "int", "enum.StrEnum": "str"}
+_NEUTRAL_DECORATORS = frozenset(
+    "enum.unique functools.total_ordering typing.final typing.runtime_checkable "
+    "typing_extensions.final".split()
+)
+GENERATED_INIT = Ref("builtins.__init__")
+"""``__init__`` of a class that does not write one; its first argument is the class."""
 
 
-def class_members(m: Machine, cls: ClassValue) -> dict[str, Value]:
-    """Attributes and methods that a class body defines."""
-    found = cls.members
-    if found is None:
-        scope = Scope(m.journal, cls.scope)
-        outer, m.scope = m.scope, scope
-        try:
-            members: dict[str, Value] = {}
-            for statement in cls.node.body:
-                _member(m, statement, members, scope)
-        finally:
-            m.scope = outer
-        found = cls.members = members
+def define_class(m: Machine, node: ast.ClassDef) -> ClassValue:
+    """The class that a definition makes."""
+    cls = ClassValue(node.name, node, m.scope)
+    for base in node.bases:
+        _inherit(m, cls, base)
+    if any(k.arg == "metaclass" for k in node.keywords):
+        metaclass = m.eval(next(k.value for k in node.keywords if k.arg == "metaclass"))
+        if metaclass != Ref("abc.ABCMeta"):
+            cls.problem = f"class {cls.name} has a metaclass"
+    if cls.base is not None:
+        cls.mixin = cls.mixin or cls.base.mixin
+        cls.problem = cls.problem or cls.base.problem
+        if cls.kind == "plain" and cls.base.kind in ("enum", "namedtuple"):
+            cls.kind = cls.base.kind
+            cls.fields = list(cls.base.fields)
+    keyword_only = False
+    for decorator in node.decorator_list:
+        options = _dataclass_options(m, decorator)
+        if options is not None:
+            cls.kind = "dataclass"
+            cls.frozen = options.get("frozen") is True
+            keyword_only = options.get("kw_only") is True
+        elif not _is_neutral(m, decorator):
+            cls.problem = cls.problem or (
+                f"class {cls.name} has the decorator {ast.unparse(decorator)}"
+            )
+    cls.members = {}
+    names = m.class_body(cls, node.body)
+    if cls.kind in ("dataclass", "namedtuple"):
+        _collect_fields(m, cls, node, names, keyword_only)
+    cls.members.update(names)
+    for value in names.values():
+        _claim(cls, value)
+    if cls.kind == "enum":
+        make_members(m, cls, names)
+    return cls
+
+
+def _inherit(m: Machine, cls: ClassValue, node: ast.expr) -> None:
+    base = m.eval(node.value if isinstance(node, ast.Subscript) else node)
+    if isinstance(base, ClassValue):
+        if cls.base is not None:
+            cls.problem = f"class {cls.name} inherits from several classes"
+        cls.base = base
+    elif isinstance(base, Ref) and base.path in _ENUMS:
+        cls.kind, cls.mixin = "enum", cls.mixin or _ENUMS[base.path]
+    elif base == Ref("typing.NamedTuple"):
+        cls.kind = "namedtuple"
+    elif isinstance(base, Ref) and base.path in ("builtins.int", "builtins.str"):
+        cls.mixin = base.last
+    elif isinstance(base, Ref) and (base.path in _NEUTRAL or base.last.endswith("Error")):
+        return
+    elif isinstance(base, Ref) and base.path in ("builtins.Exception", "builtins.BaseException"):
+        return
+    else:
+        why = f" ({base.reason})" if isinstance(base, Unknown) else ""
+        cls.problem = f"class {cls.name} inherits from {ast.unparse(node)}, which is not known{why}"
+
+
+def _dataclass_options(m: Machine, node: ast.expr) -> dict[str, Value] | None:
+    """Options of ``@dataclass``; None for another decorator."""
+    function = node.func if isinstance(node, ast.Call) else node
+    if m.eval(function) != Ref("dataclasses.dataclass"):
+        return None
+    keywords = node.keywords if isinstance(node, ast.Call) else []
+    return {k.arg: m.eval(k.value) for k in keywords if k.arg is not None}
+
+
+def _is_neutral(m: Machine, node: ast.expr) -> bool:
+    found = m.eval(node.func if isinstance(node, ast.Call) else node)
+    if not isinstance(found, Ref):
+        return False
+    head = found.path.partition(".")[0]
+    return found.path in _NEUTRAL_DECORATORS or head in ("nki", "ncc", "nl")
+
+
+def _collect_fields(
+    m: Machine,
+    cls: ClassValue,
+    node: ast.ClassDef,
+    names: dict[str, Value],
+    keyword_only: bool,
+) -> None:
+    """Inherited fields, then the class's own; one of the same name takes its place."""
+    inherited = cls.base.fields if cls.base is not None else []
+    fields = {f.name: f for f in inherited}
+    for statement in node.body:
+        if not isinstance(statement, ast.AnnAssign) or not isinstance(statement.target, ast.Name):
+            continue
+        annotation = ast.unparse(statement.annotation)
+        if annotation.startswith(("ClassVar", "typing.ClassVar")):
+            continue
+        if annotation in ("KW_ONLY", "dataclasses.KW_ONLY"):
+            keyword_only = True
+            continue
+        name = statement.target.id
+        default = names.get(name, MISSING) if statement.value is not None else MISSING
+        if isinstance(default, FieldSpec):
+            fields[name] = Field(
+                name,
+                default.default,
+                default.factory,
+                default.init,
+                keyword_only or default.keyword,
+            )
+            names.pop(name, None)
+            if default.default is not MISSING:
+                names[name] = default.default
+        else:
+            fields[name] = Field(name, default, MISSING, True, keyword_only)
+    cls.fields = list(fields.values())
+
+
+def _claim(cls: ClassValue, value: Value) -> None:
+    """Tell methods which class they are of."""
+    if isinstance(value, Function) and value.owner is None:
+        value.owner = cls
+    elif isinstance(value, Descriptor):
+        _claim(cls, value.function)
+        _claim(cls, value.setter)
+
+
+def members_of(cls: ClassValue, name: str) -> Iterator[Value]:
+    """What the class and those that it inherits from define under a name, nearest first."""
+    for owner in cls.lineage():
+        if owner.members is not None and name in owner.members:
+            yield owner.members[name]
+
+
+def class_attribute(m: Machine, cls: ClassValue, name: str) -> Value:
+    """``cls.name``; :data:`UNBOUND` if there is none."""
+    found = next(members_of(cls, name), UNBOUND)
+    if isinstance(found, Descriptor):
+        if found.kind == "static":
+            return found.function
+        if found.kind == "class":
+            return Bound(found.function, (cls,))
+        return Unknown(f"the property {cls.name}.{name} of no object")
+    if found is not UNBOUND:
+        return found
+    if name in ("__name__", "__qualname__"):
+        return cls.name
+    if name == "__init__":
+        return Bound(GENERATED_INIT, (cls,))
+    if name == "__members__" and cls.kind == "enum":
+        return m.new_dict(dict(cls.roster))
+    if name == "_fields" and cls.kind == "namedtuple":
+        return tuple(f.name for f in cls.fields)
+    if name == "_make" and cls.kind == "namedtuple":
+        return Bound(Ref("builtins._make"), (cls,))
+    return UNBOUND
+
+
+def bound_member(m: Machine, cls: ClassValue, owner: Value, name: str) -> Value:
+    """What the class gives an object under a name; :data:`UNBOUND` if nothing."""
+    found = next(members_of(cls, name), UNBOUND)
+    if isinstance(found, Function):
+        return Bound(found, (owner,))
+    if isinstance(found, Descriptor):
+        if found.kind == "property":
+            return _call(m, found.function, [owner])
+        return found.function if found.kind == "static" else Bound(found.function, (cls,))
     return found
 
 
-def _member(m: Machine, node: ast.stmt, members: dict[str, Value], scope: Scope) -> None:
-    from accelopt_lsp.analysis.expressions import make_function
+def instance_attribute(m: Machine, value: Instance, name: str) -> Value:
+    """``value.name``; :data:`UNBOUND` if there is none."""
+    fields = value.fields
+    if name in fields:
+        m.reads(fields, name)
+        return fields[name]
+    found = bound_member(m, value.cls, value, name)
+    if found is not UNBOUND:
+        return found
+    if name == "__class__":
+        return value.cls
+    if name == "__dict__":
+        return m.new_dict(fields)
+    getter = next(members_of(value.cls, "__getattr__"), UNBOUND)
+    if isinstance(getter, Function):
+        return _call(m, getter, [value, name])
+    return UNBOUND
 
-    if isinstance(node, ast.FunctionDef):
-        members[node.name] = make_function(m, node.name, node)
-    elif isinstance(node, ast.Assign):
-        value = m.eval(node.value)
-        for target in node.targets:
-            if isinstance(target, ast.Name):
-                members[target.id] = value
-    elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-        if node.value is not None:
-            members[node.target.id] = m.eval(node.value)
-    scope.names.update(members)
+
+def set_attribute(m: Machine, owner: Value, name: str, value: Value) -> None:
+    """``owner.name = value``."""
+    if isinstance(owner, ClassValue):
+        if owner.members is not None:
+            m.set_entry(owner, owner.members, name, value)
+        return
+    if not isinstance(owner, Instance):
+        if isinstance(owner, ModuleValue):
+            m.journal.set_item(owner.home.scope.names, name, value)
+        return
+    found = next(members_of(owner.cls, name), UNBOUND)
+    if isinstance(found, Descriptor) and found.kind == "property":
+        if found.setter is None:
+            raise Undecided(f"{owner.cls.name}.{name} cannot be set")
+        _call(m, found.setter, [owner, value])
+        return
+    if any(c.frozen for c in owner.cls.lineage()):
+        raise Undecided(f"{owner.cls.name} is frozen: {name} cannot be set")
+    m.set_entry(owner, owner.fields, name, value)
 
 
-def method_of(m: Machine, instance: Instance, name: str) -> Function | None:
-    """The method of an object, or None."""
-    found = class_members(m, instance.cls).get(name)
-    return found if isinstance(found, Function) else None
+def super_attribute(m: Machine, value: Super, name: str) -> Value:
+    """``super().name``."""
+    if value.cls is not None:
+        if name == "__init__" and next(members_of(value.cls, name), None) is None:
+            return Bound(GENERATED_INIT, (value.cls, value.instance))
+        if isinstance(value.instance, ClassValue):
+            return class_attribute(m, value.cls, name)
+        return bound_member(m, value.cls, value.instance, name)
+    if name in ("__init__", "__post_init__", "__init_subclass__", "__setattr__"):
+        return Bound(Ref("builtins.nothing"), ())
+    return UNBOUND
+
+
+def method_of(m: Machine, value: Value, name: str) -> Value:
+    """A method of an object, bound to it; None if its class has none."""
+    cls = getattr(value, "cls", None)
+    if not isinstance(cls, ClassValue):
+        return None
+    found = bound_member(m, cls, value, name)
+    return found if isinstance(found, Bound) else None
+
+
+def _call(m: Machine, function: Value, args: list[Value]) -> Value:
+    from accelopt_lsp.analysis.calls import call_value
+
+    return call_value(m, ast.Pass(lineno=m.line, col_offset=0), function, args, {}, {})
 
 
 def instantiate(m: Machine, cls: ClassValue, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    """A new object: by ``__init__``, or field by field as dataclasses and named tuples do."""
-    from accelopt_lsp.analysis.calls import call_function
-
-    members = class_members(m, cls)
+    """A new object of a class, or a member of an enumeration."""
+    if cls.problem:
+        return Unknown(cls.problem)
+    if cls.kind == "enum":
+        return find_member(cls, args[0]) if args else Unknown(f"{cls.name}() without a value")
+    if cls.kind == "namedtuple":
+        return NamedTuple.of(cls, list(field_values(m, cls, args, kwargs).values()))
     instance = Instance(cls, loops=tuple(m.loops))
-    initializer = members.get("__init__")
-    if isinstance(initializer, Function):
-        call_function(m, initializer, [instance, *args], kwargs)
-        return instance
-    names = [
-        s.target.id
-        for s in cls.node.body
-        if isinstance(s, ast.AnnAssign) and isinstance(s.target, ast.Name)
-    ]
-    given = dict(zip(names, args, strict=False)) | kwargs
-    for name in names:
-        if name in given:
-            instance.fields[name] = given[name]
-        elif name not in members:
-            instance.fields[name] = Unknown(f"{cls.name}.{name} is not given")
-    return instance
+    problem = initialize(m, cls, instance, args, kwargs)
+    return instance if problem is None else problem
+
+
+def initialize(
+    m: Machine, cls: ClassValue, instance: Value, args: list[Value], kwargs: dict[str, Value]
+) -> Unknown | None:
+    """Run ``__init__`` of a class for an object; why that is not possible, if so."""
+    if not isinstance(instance, Instance):
+        return Unknown("an object that is not known")
+    for owner in cls.lineage():
+        assert owner.members is not None
+        written = owner.members.get("__init__")
+        if written is not None:
+            _call_with(m, written, [instance, *args], kwargs)
+            return None
+        if owner.kind == "dataclass":
+            break
+    if not cls.fields and (args or kwargs) and cls.node is not None:
+        _annotated_fields(cls)
+    for name, value in field_values(m, cls, args, kwargs).items():
+        m.set_entry(instance, instance.fields, name, value)
+    after = next(members_of(cls, "__post_init__"), None)
+    if after is not None:
+        _call(m, after, [instance])
+    return None
+
+
+def _annotated_fields(cls: ClassValue) -> None:
+    """Classes without ``__init__`` take their annotated names, as dataclasses do."""
+    assert cls.node is not None
+    assert cls.members is not None
+    for statement in cls.node.body:
+        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+            name = statement.target.id
+            cls.fields.append(Field(name, cls.members.get(name, MISSING), MISSING))
+
+
+def _call_with(m: Machine, function: Value, args: list[Value], kwargs: dict[str, Value]) -> None:
+    from accelopt_lsp.analysis.calls import call_value
+
+    call_value(m, ast.Pass(lineno=m.line, col_offset=0), function, args, kwargs, {})
+
+
+def field_values(
+    m: Machine, cls: ClassValue, args: list[Value], kwargs: dict[str, Value]
+) -> dict[str, Value]:
+    """Values of a dataclass's fields for the arguments of a call.
+
+    Raises:
+        Undecided: the arguments do not fit.
+    """
+    fields = next((c.fields for c in cls.lineage() if c.fields), [])
+    places = [f.name for f in fields if f.init and not f.keyword]
+    if len(args) > len(places):
+        raise Undecided(f"{cls.name} takes {len(places)} values, got {len(args)}")
+    given = dict(zip(places, args, strict=False)) | kwargs
+    strange = given.keys() - {f.name for f in fields if f.init}
+    if strange:
+        raise Undecided(f"{cls.name} has no field {min(strange)!r}")
+    values: dict[str, Value] = {}
+    for field in fields:
+        if field.name in given:
+            values[field.name] = given[field.name]
+        elif field.factory is not MISSING:
+            values[field.name] = _call(m, field.factory, [])
+        elif field.default is not MISSING:
+            values[field.name] = field.default
+        elif field.init:
+            raise Undecided(f"{cls.name} needs {field.name}")
+    return values
+
+
+__all__ = ["KernelRaises", "define_class", "instantiate", "method_of"]

@@ -7,15 +7,21 @@ import operator
 
 from accelopt_lsp.analysis import affine
 from accelopt_lsp.analysis.affine import Affine, Undecided
+from accelopt_lsp.analysis.classes import method_of
 from accelopt_lsp.analysis.expressions import hashable, plain
 from accelopt_lsp.analysis.grids import combine
 from accelopt_lsp.analysis.machine import Machine, evaluates
 from accelopt_lsp.analysis.references import same_kind
+from accelopt_lsp.analysis.sequences import written_out
 from accelopt_lsp.analysis.tensors import tensor_binary
+from accelopt_lsp.analysis.texts import SomeText
 from accelopt_lsp.analysis.values import (
+    ClassValue,
     IndexArray,
+    Instance,
     ListValue,
     Mask,
+    Range,
     Unknown,
     Value,
     View,
@@ -55,6 +61,11 @@ def compare_values(m: Machine, node: ast.AST, op: ast.cmpop, left: Value, right:
     if isinstance(op, ast.In | ast.NotIn):
         return _membership(m, op, left, right)
     symbol = _COMPARE[type(op)]
+    if isinstance(left, Instance) or isinstance(right, Instance):
+        return _compare_objects(m, node, symbol, left, right)
+    if isinstance(left, SomeText) or isinstance(right, SomeText):
+        if isinstance(left, str) and isinstance(right, str):
+            raise Undecided("a comparison of text that is not known")
     if isinstance(left, View) or isinstance(right, View):
         if left is None or right is None:
             return symbol == "!="
@@ -69,6 +80,35 @@ def compare_values(m: Machine, node: ast.AST, op: ast.cmpop, left: Value, right:
             return symbol == "!="
         raise Undecided("a comparison that depends on the iteration")
     return _plain_compare(m, symbol, left, right)
+
+
+_SPECIAL = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
+
+
+def _compare_objects(m: Machine, node: ast.AST, symbol: str, left: Value, right: Value) -> Value:
+    """Objects are equal if their class says so, if their fields are, or if they are the same."""
+    from accelopt_lsp.analysis.calls import call_value
+
+    method = method_of(m, left, f"__{_SPECIAL[symbol]}__")
+    if method is not None:
+        return call_value(m, node, method, [right], {}, {})
+    if symbol == "!=":
+        equal = _compare_objects(m, node, "==", left, right)
+        return equal if isinstance(equal, Unknown) else not equal
+    if symbol != "==":
+        raise Undecided("an order of objects")
+    if left is right:
+        return True
+    both = isinstance(left, Instance) and isinstance(right, Instance)
+    if not both or left.cls is not right.cls or left.cls.kind != "dataclass":
+        return False
+    for name, value in left.fields.items():
+        m.reads(left.fields, name)
+        m.reads(right.fields, name)
+        found = compare_values(m, node, ast.Eq(), value, right.fields.get(name))
+        if found is not True:
+            return found
+    return True
 
 
 def _plain_compare(m: Machine, symbol: str, left: Value, right: Value) -> Value:
@@ -119,16 +159,62 @@ def _identity(wanted: bool, left: Value, right: Value) -> Value:
 
 def _membership(m: Machine, op: ast.cmpop, left: Value, right: Value) -> Value:
     if isinstance(right, ListValue):
-        right = tuple(right.items)
+        right = tuple(written_out(right.items))
     if isinstance(right, tuple):
-        found = any(_equal(left, item) for item in right)
+        found = _is_among(left, right)
+    elif isinstance(right, ClassValue) and right.kind == "enum":
+        found = any(left is member for member in right.roster.values())
+    elif isinstance(right, Range) and isinstance(left, int):
+        return _in_range(left, right) == isinstance(op, ast.In)
+    elif isinstance(right, Instance):
+        return _contains(m, op, left, right)
     elif isinstance(right, dict):
-        found = hashable(left) in right
+        key = hashable(left)
+        m.reads(right, key)
+        found = key in right
     elif isinstance(right, str) and isinstance(left, str):
+        if isinstance(left, SomeText) or isinstance(right, SomeText):
+            raise Undecided("a comparison of text that is not known")
         found = left in right
     else:
         raise Undecided("membership in an unknown value")
     return found == isinstance(op, ast.In)
+
+
+def _is_among(left: Value, items: tuple[Value, ...]) -> bool:
+    unknown = False
+    for item in items:
+        if isinstance(item, Unknown):
+            unknown = True
+        elif isinstance(left, int | Affine) and isinstance(item, int | Affine):
+            if affine.compare("==", left, item):
+                return True
+        elif isinstance(left, SomeText) or isinstance(item, SomeText):
+            unknown = unknown or (isinstance(left, str) and isinstance(item, str))
+        elif _equal(left, item):
+            return True
+    if unknown:
+        raise Undecided("membership among values that are not known")
+    return False
+
+
+def _in_range(value: int, over: Range) -> bool:
+    if not isinstance(over.start, int) or not isinstance(over.stop, int):
+        raise Undecided("membership in a range that depends on the iteration")
+    return value in range(over.start, over.stop, over.step)
+
+
+def _contains(m: Machine, op: ast.cmpop, left: Value, right: Instance) -> Value:
+    from accelopt_lsp.analysis.calls import call_value
+    from accelopt_lsp.analysis.expressions import truth
+
+    method = method_of(m, right, "__contains__")
+    if method is None:
+        raise Undecided("membership in an object")
+    known = truth(m, call_value(m, ast.Pass(), method, [left], {}, {}))
+    if known is None:
+        raise Undecided("membership in an object")
+    return known == isinstance(op, ast.In)
 
 
 def _mask(symbol: str, left: Value, right: Value) -> Value:

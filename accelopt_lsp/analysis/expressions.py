@@ -9,21 +9,27 @@ from typing import Any
 
 from accelopt_lsp.analysis import affine
 from accelopt_lsp.analysis.affine import Affine, Undecided
+from accelopt_lsp.analysis.classes import method_of
 from accelopt_lsp.analysis.grids import combine, scaled
 from accelopt_lsp.analysis.machine import MAX_BITS, MAX_LENGTH, Machine, evaluates
 from accelopt_lsp.analysis.references import attribute_of, same_kind
 from accelopt_lsp.analysis.registers import Register
 from accelopt_lsp.analysis.rejections import NOT_AFFINE
-from accelopt_lsp.analysis.sequences import mutable_item
+from accelopt_lsp.analysis.sequences import distinct, items_of, mutable_item
 from accelopt_lsp.analysis.tensors import subscript_value, tensor_binary, tensor_unary
+from accelopt_lsp.analysis.texts import SomeText, formatted, joined
 from accelopt_lsp.analysis.values import (
+    ClassValue,
     Function,
     Grid,
     HostArray,
     IndexArray,
+    Instance,
     ListValue,
     Mask,
     ParDim,
+    Range,
+    Ref,
     Unknown,
     Value,
     View,
@@ -65,9 +71,14 @@ def _tuple(m: Machine, node: ast.Tuple) -> Value:
     return tuple(_elements(m, node.elts))
 
 
-@evaluates(ast.List, ast.Set)
+@evaluates(ast.List)
 def _list(m: Machine, node: ast.List) -> Value:
     return ListValue(_elements(m, node.elts), tuple(m.loops))
+
+
+@evaluates(ast.Set)
+def _set(m: Machine, node: ast.Set) -> Value:
+    return ListValue(distinct(_elements(m, node.elts)), tuple(m.loops))
 
 
 def _elements(m: Machine, nodes: list[ast.expr]) -> list[Value]:
@@ -75,12 +86,10 @@ def _elements(m: Machine, nodes: list[ast.expr]) -> list[Value]:
     for node in nodes:
         if isinstance(node, ast.Starred):
             value = m.eval(node.value)
-            if isinstance(value, tuple):
-                found.extend(value)
-            elif isinstance(value, ListValue):
-                found.extend(value.items)
-            else:
+            items = list(value.items) if isinstance(value, ListValue) else items_of(value)
+            if items is None:
                 raise Undecided("cannot unpack an unknown value")
+            found.extend(items)
         else:
             found.append(m.eval(node))
     return found
@@ -110,23 +119,23 @@ def hashable(value: Value) -> Any:
         raise affine.split(value.terms, f"{value} as a key")
     if isinstance(value, tuple):
         return tuple(hashable(v) for v in value)
-    if isinstance(value, Unknown | ListValue | dict):
+    if isinstance(value, Unknown | ListValue | dict | SomeText):
         raise Undecided("the key is not known")
     return value
 
 
 @evaluates(ast.JoinedStr)
 def _joined(m: Machine, node: ast.JoinedStr) -> Value:
-    """Text with values in it: loop variables are written as such, since names do not matter."""
-    text = ""
+    """Text with values in it; where one is not known, it is some text."""
+    parts: list[str] = []
     for part in node.values:
         if isinstance(part, ast.Constant):
-            text += str(part.value)
+            parts.append(str(part.value))
         elif isinstance(part, ast.FormattedValue):
             value = m.eval(part.value)
-            plain = isinstance(value, bool | int | float | str | Affine)
-            text += f"{value}" if plain else "?"
-    return limited(text)
+            spec = m.eval(part.format_spec) if part.format_spec is not None else ""
+            parts.append(formatted(m, value, spec, part.conversion))
+    return joined(parts)
 
 
 @evaluates(ast.Lambda)
@@ -186,6 +195,12 @@ def truth(m: Machine, value: Value) -> bool | None:
         return True if counts_as_true(m, value) else None
     if isinstance(value, IndexArray | Mask | HostArray):
         return None
+    if isinstance(value, SomeText):
+        return True
+    if isinstance(value, Range):
+        return value.length() > 0
+    if isinstance(value, Instance):
+        return _object_truth(m, value)
     if isinstance(value, bool | int | float | str | tuple | dict | None):
         return bool(value)
     return True
@@ -214,6 +229,16 @@ def counts_as_true(m: Machine, value: View) -> bool:
     if value.buffer is Buffer.HBM:
         return True
     return m.dialect is Dialect.CURRENT and value.storage.kind != "temporary"
+
+
+def _object_truth(m: Machine, value: Instance) -> bool | None:
+    for name in ("__bool__", "__len__"):
+        method = method_of(m, value, name)
+        if method is not None:
+            from accelopt_lsp.analysis.calls import call_value
+
+            return truth(m, call_value(m, ast.Pass(), method, [], {}, {}))
+    return True
 
 
 @evaluates(ast.BoolOp)
@@ -295,6 +320,10 @@ def binary(m: Machine, node: ast.AST, op: ast.operator, left: Value, right: Valu
             other = right if side is left else left
             number = side.number and isinstance(other, int | float | Affine | Unknown)
             return Unknown(side.reason, number)
+    if isinstance(left, Instance) or isinstance(right, Instance):
+        return _object_binary(m, node, op, left, right)
+    if isinstance(op, ast.BitOr) and _is_class(left) and _is_class(right):
+        return (*(left if isinstance(left, tuple) else (left,)), right)
     left, right = plain(left), plain(right)
     if isinstance(left, IndexArray | Mask) or isinstance(right, IndexArray | Mask):
         return _index_binary(op, left, right)
@@ -307,7 +336,9 @@ def binary(m: Machine, node: ast.AST, op: ast.operator, left: Value, right: Valu
     if isinstance(op, ast.Pow):
         return _power(left, right)
     if isinstance(op, ast.Mod) and isinstance(left, str):
-        return left
+        return SomeText(left)
+    if isinstance(left, str) and isinstance(right, str) and isinstance(op, ast.Add):
+        return joined([left, right])
     function = _PYTHON.get(type(op))
     simple = (bool, int, float, str, tuple)
     if function is None or not isinstance(left, simple) or not isinstance(right, simple):
@@ -315,6 +346,39 @@ def binary(m: Machine, node: ast.AST, op: ast.operator, left: Value, right: Valu
     if isinstance(op, ast.Mult | ast.LShift):
         _check_growth(op, left, right)
     return limited(function(left, right))
+
+
+_SPECIAL = {
+    ast.Add: "add",
+    ast.Sub: "sub",
+    ast.Mult: "mul",
+    ast.Div: "truediv",
+    ast.FloorDiv: "floordiv",
+    ast.Mod: "mod",
+    ast.Pow: "pow",
+    ast.BitOr: "or",
+    ast.BitAnd: "and",
+    ast.MatMult: "matmul",
+}
+
+
+def _object_binary(m: Machine, node: ast.AST, op: ast.operator, left: Value, right: Value) -> Value:
+    """Operators that a class defines."""
+    from accelopt_lsp.analysis.calls import call_value
+
+    name = _SPECIAL.get(type(op), "")
+    for owner, other, special in ((left, right, f"__{name}__"), (right, left, f"__r{name}__")):
+        method = method_of(m, owner, special)
+        if method is not None:
+            return call_value(m, node, method, [other], {}, {})
+    raise Undecided("this operator on objects is not analyzed")
+
+
+def _is_class(value: Value) -> bool:
+    """Whether a value can stand in ``int | None``."""
+    if isinstance(value, tuple):
+        return all(_is_class(v) for v in value)
+    return value is None or isinstance(value, ClassValue | Ref)
 
 
 def _check_growth(op: ast.operator, left: Any, right: Any) -> None:

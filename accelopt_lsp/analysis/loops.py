@@ -12,7 +12,6 @@ import ast
 from collections import deque
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Any
 
 from attrs import evolve
 
@@ -30,6 +29,7 @@ from accelopt_lsp.analysis.affine import (
 )
 from accelopt_lsp.analysis.carried import assigned_names, carried_names
 from accelopt_lsp.analysis.expressions import check_condition, truth
+from accelopt_lsp.analysis.heap import NO_CHANGES, Cell, changes_of, deltas
 from accelopt_lsp.analysis.machine import (
     BREAK,
     MAX_PARTS,
@@ -46,7 +46,6 @@ from accelopt_lsp.analysis.sequences import iteration_of
 from accelopt_lsp.analysis.statements import bind, forget
 from accelopt_lsp.analysis.tree import walk
 from accelopt_lsp.analysis.values import (
-    IndexArray,
     Iteration,
     ListValue,
     Range,
@@ -59,6 +58,7 @@ from accelopt_lsp.analysis.values import (
 )
 
 MAX_WHILE = 10_000
+MAX_UNSETTLED = 3
 
 
 @executes(ast.For, ast.AsyncFor)
@@ -141,8 +141,10 @@ class Loop:
             self.carried = carried_names(node)
             self.assigned = assigned_names(node)
         self.parts = 0
+        self.unsettled = 0
         self.too_many = False
         self.ended: int | None = None
+        self.changes = NO_CHANGES
 
     def run(self) -> Signal | None:
         m, length = self.m, self.over.length
@@ -161,12 +163,24 @@ class Loop:
         # Telling iterations apart takes too long: one coarse visit for all of them.
         m.restore(start)
         self.parts = 0
+        names = self._carried_names()
         try:
-            return self._visit(0, length, opaque=True)
+            signal = self._visit(0, length, opaque=True)
+            self._forget_carried(names)
+            return signal
         except NeedSplit:
             m.restore(mark)
             m.unknown("the iterations of this loop differ in too many ways", self.line)
             return None
+
+    def _forget_carried(self, names: list[Cell]) -> None:
+        """After a coarse visit, what iterations hand on is not known."""
+        changed = self._changed(names)
+        if changed is None or (changed and deltas(changed) != []):
+            self.m.unknown("the iterations of this loop differ in too many ways", self.line)
+        for cell in (*(changed or names), *self.changes.cells):
+            unknown = Unknown("a loop changes it in too many ways")
+            self.m.journal.set_item(cell.table, cell.key, unknown, cell.owner)
 
     def _note_visit(self) -> None:
         m = self.m
@@ -192,7 +206,7 @@ class Loop:
         m = self.m
         if self.over.length > 1 and not m.carries:
             # A number that one iteration hands to the next.
-            values = (_lookup(m.scope, name) for name in self.carried)
+            values = (m.scope.names.get(name) for name in self.carried)
             m.carries = any(isinstance(value, int | Affine) for value in values)
         while queue:
             low, high = queue.popleft()
@@ -224,46 +238,82 @@ class Loop:
         return None
 
     def _settle(self, low: int, high: int) -> tuple[Signal | None, int]:
-        """Visit a part so that carried variables come out right; gives where it ended."""
+        """Visit a part so that what iterations carry comes out right; gives where it ended."""
         m = self.m
-        if high - low == 1 or not self.carried:
+        if high - low == 1:
             return self._visit(low, high), high
-        before = {n: v for n in self.carried if (v := _lookup(m.scope, n)) is not _UNBOUND}
-        if not before:
-            return self._visit(low, high), high
+        names = self._carried_names()
         mark = m.snapshot()
         signal = self._visit(low, high)
-        deltas = _deltas(m, before)
-        if deltas == {}:
+        changed = self._changed(names)
+        if changed is not None and not changed:
+            return signal, high
+        steps = None if changed is None else deltas(changed)
+        if changed is not None and steps == []:
+            self._blur(changed)
             return signal, high
         m.restore(mark)
-        if deltas is None:
-            return self._visit(low, low + 1), low + 1
-        return self._inductive(low, high, before, deltas)
+        if steps is None:
+            return self._first_alone(low)
+        return self._inductive(low, high, names, steps)
+
+    def _carried_names(self) -> list[Cell]:
+        scope = self.m.scope
+        names = scope.names
+        return [Cell(scope, names, n, names[n]) for n in self.carried if n in names]
+
+    def _changed(self, names: list[Cell]) -> list[Cell] | None:
+        """What the last visit changed for the next iteration; None if that cannot be told."""
+        if self.changes.other:
+            return None
+        moved = [c for c in names if type_signature(c.old) != type_signature(c.new)]
+        return [*moved, *self.changes.carried]
+
+    def _first_alone(self, low: int) -> tuple[Signal | None, int]:
+        """The first iteration differs from the others; where that goes on, each is alone."""
+        self.unsettled += 1
+        if self.unsettled > MAX_UNSETTLED:
+            raise NeedSplit(self._var, None)
+        return self._visit(low, low + 1), low + 1
+
+    def _blur(self, changed: list[Cell]) -> None:
+        """Numbers that change and whose value does not matter are not known afterwards."""
+        for cell in changed:
+            unknown = Unknown("it changes from iteration to iteration", number=True)
+            self.m.journal.set_item(cell.table, cell.key, unknown, cell.owner)
 
     def _inductive(
-        self, low: int, high: int, before: dict[str, Value], deltas: dict[str, int]
+        self, low: int, high: int, names: list[Cell], steps: list[tuple[Cell, int]]
     ) -> tuple[Signal | None, int]:
         """Visit with integers that grow by a constant as linear forms of the variable."""
         m = self.m
         mark = m.snapshot()
-        expected: dict[str, Linear] = {}
+        expected: list[Linear] = []
 
         def prepare(var: Var) -> None:
             step = subtract(symbol(var), low)
-            for name, delta in deltas.items():
-                value = add(before[name], scale(step, delta))
-                expected[name] = value
-                m.scope.assign(name, value)
+            for cell, delta in steps:
+                value = add(cell.old, scale(step, delta))
+                expected.append(value)
+                m.journal.set_item(cell.table, cell.key, value, cell.owner)
 
         signal = self._visit(low, high, prepare=prepare)
-        for name, delta in deltas.items():
-            after = _lookup(m.scope, name)
-            if not isinstance(after, int | Affine) or subtract(after, expected[name]) != delta:
-                m.restore(mark)
-                return self._visit(low, low + 1), low + 1
-        for name, delta in deltas.items():
-            m.scope.assign(name, add(before[name], delta * (high - low)))
+        places = {(id(c.table), c.key) for c, _ in steps}
+        changed = self._changed(names)
+        others = [c for c in changed or () if (id(c.table), c.key) not in places]
+        kept = changed is not None and deltas(others) == []
+        for (cell, delta), before in zip(steps, expected, strict=True):
+            after = cell.new
+            if not isinstance(after, int | Affine) or subtract(after, before) != delta:
+                kept = False
+        if not kept:
+            m.restore(mark)
+            return self._first_alone(low)
+        self._blur(others)
+        for cell, delta in steps:
+            m.journal.set_item(
+                cell.table, cell.key, add(cell.old, delta * (high - low)), cell.owner
+            )
         return signal, high
 
     def _visit(
@@ -277,8 +327,11 @@ class Loop:
         m = self.m
         var = self._var = Var(self.name, low, high, self.line, 0, opaque)
         appended, used = len(m.appended), len(m.used_lists)
-        depth = len(m.loops)
+        depth, start = len(m.loops), m.journal.mark()
         m.loops.append(var)
+        many = var.trips > 1
+        if many:
+            m.touched.append({})
         try:
             if prepare is not None:
                 prepare(var)
@@ -290,72 +343,51 @@ class Loop:
             signal = self.body()
         finally:
             del m.loops[depth:]
-        if var.trips > 1:
-            self._check_lists(var, appended, used)
-            self._wrap_lists(var, appended)
-            self._last_values(var)
+            first = m.touched.pop() if many else {}
+        if many:
+            if m.touched:
+                for place, read in first.items():
+                    m.touched[-1].setdefault(place, read)
+            self.changes = changes_of(m.journal.entries[start:], var, first)
+            if not self.changes.other:
+                self._check_lists(var, appended, used)
+                self._wrap_lists(var)
+                self._last_values(var)
         return signal
 
     def _check_lists(self, var: Var, appended: int, used: int) -> None:
         """A list that grows in the loop and is used there differs between iterations."""
         m = self.m
         grown = {id(items) for items, _ in m.appended[appended:] if var not in items.loops}
+        grown -= self.changes.settled
         if grown and any(id(items) in grown for items in m.used_lists[used:]):
             raise split(((var, 1),), "a list that grows in a loop and is used there")
 
-    def _wrap_lists(self, var: Var, since: int) -> None:
+    def _wrap_lists(self, var: Var) -> None:
         """Items appended during a visit stand for one run of items per iteration."""
-        m = self.m
-        first: dict[int, tuple[ListValue, int]] = {}
-        for items, length in m.appended[since:]:
-            if var not in items.loops:
-                first.setdefault(id(items), (items, length))
-        for owner, length in first.values():
-            added = tuple(owner.items[length:])
-            if added:
-                run = Repeat(var, var.low, var.high, added)
-                m.journal.replace(owner.items, [*owner.items[:length], run])
+        for grown in self.changes.grown:
+            owner, length = grown.owner, grown.length
+            run = Repeat(var, var.low, var.high, tuple(owner.items[length:]))
+            self.m.journal.replace(owner.items, [*owner.items[:length], run], owner)
 
     def _last_values(self, var: Var) -> None:
-        """After the loop, names bound in it hold the last iteration's values."""
+        """After the loop, what was set in it holds the last iteration's values."""
         m = self.m
+        names = m.scope.names
         for name in self.assigned:
-            value = _lookup(m.scope, name)
-            if isinstance(value, Affine | View | tuple | IndexArray):
-                last = replace_var(value, var, var.high - 1)
-                if last is not value:
+            if name in names:
+                last = replace_var(names[name], var, var.high - 1)
+                if last is not names[name]:
                     m.scope.assign(name, last)
-
-
-_UNBOUND = object()
+        for cell in self.changes.cells:
+            value = cell.new
+            last = replace_var(value, var, var.high - 1)
+            if last is not value:
+                m.journal.set_item(cell.table, cell.key, last, cell.owner)
 
 
 def _stored_names(target: ast.expr) -> list[str]:
     return [n.id for n in walk(target) if isinstance(n, ast.Name)]
-
-
-def _lookup(scope: Scope, name: str) -> Any:
-    return scope.names.get(name, _UNBOUND)
-
-
-def _deltas(m: Machine, before: dict[str, Value]) -> dict[str, int] | None:
-    """How much carried integers grew; {} if nothing changed, None if it is no constant."""
-    deltas: dict[str, int] = {}
-    for name, old in before.items():
-        new = _lookup(m.scope, name)
-        if type_signature(old) == type_signature(new):
-            continue
-        plain = not isinstance(old, bool) and not isinstance(new, bool)
-        if plain and isinstance(old, int | Affine) and isinstance(new, int | Affine):
-            delta = subtract(new, old)
-            if isinstance(delta, int):
-                deltas[name] = delta
-                continue
-        if isinstance(old, float | Unknown) and isinstance(new, float | Unknown):
-            m.scope.assign(name, Unknown("it changes from iteration to iteration", number=True))
-            continue
-        return None
-    return deltas
 
 
 def _cut(low: int, high: int, cuts: tuple[int, ...] | None) -> list[tuple[int, int]]:
@@ -398,7 +430,7 @@ def _list_comprehension(m: Machine, node: ast.ListComp) -> Value:
 
     def add_item() -> None:
         m.appended.append((result, len(result.items)))
-        m.journal.append(result.items, m.eval(node.elt))
+        m.journal.append(result.items, m.eval(node.elt), result)
 
     _comprehend(m, node.generators, add_item)
     return result
@@ -408,14 +440,14 @@ def _list_comprehension(m: Machine, node: ast.ListComp) -> Value:
 def _dict_comprehension(m: Machine, node: ast.DictComp) -> Value:
     from accelopt_lsp.analysis.expressions import hashable
 
-    result: dict[Any, Value] = {}
+    result = m.new_dict({})
 
     def add_item() -> None:
         key = hashable(m.eval(node.key))
-        m.journal.set_item(result, key, m.eval(node.value))
+        m.set_entry(result, result, key, m.eval(node.value))
 
     _comprehend(m, node.generators, add_item)
-    return m.new_dict(result)
+    return result
 
 
 def _comprehend(

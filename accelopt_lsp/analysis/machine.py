@@ -8,7 +8,8 @@ open loops iterate. Nothing of the user's is executed.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import count
 from math import prod
 from pathlib import Path
@@ -22,7 +23,19 @@ from accelopt_lsp.analysis.names import Aliases
 from accelopt_lsp.analysis.rejections import Rejected, argument_node
 from accelopt_lsp.analysis.scope import UNBOUND, Journal, Scope
 from accelopt_lsp.analysis.syntax import Document
-from accelopt_lsp.analysis.values import Ref, Storage, Unknown, Value, View
+from accelopt_lsp.analysis.values import (
+    ClassValue,
+    Descriptor,
+    DictValue,
+    Function,
+    Instance,
+    ListValue,
+    Ref,
+    Storage,
+    Unknown,
+    Value,
+    View,
+)
 from accelopt_lsp.nki.diagnostics import Severity
 from accelopt_lsp.nki.dialects import Dialect
 from accelopt_lsp.nki.dtypes import DType
@@ -36,6 +49,7 @@ MAX_GRANTS = 3
 MAX_PARTS = 4096
 MAX_CALL_DEPTH = 40
 MAX_CIRCLES = 3
+CHANGED_COPY = "one of several objects that a loop made is changed after the loop"
 MAX_BITS = 256
 MAX_LENGTH = 100_000
 
@@ -162,7 +176,7 @@ class Machine:
     unsupported: list[tuple[int, str, int]] = field(factory=list)
     appended: list[tuple[Any, int]] = field(factory=list)
     used_lists: list[Any] = field(factory=list)
-    dict_loops: list[tuple[dict[Any, Any], tuple[Var, ...]]] = field(factory=list)
+    touched: list[dict[tuple[int, Any], bool]] = field(factory=list)
     fresh: dict[int, int] = field(factory=dict)
     outputs: list[View] = field(factory=list)
     uncounted: list[Record] = field(factory=list)
@@ -204,11 +218,12 @@ class Machine:
         """Whether code of another file runs than the analyzed one's."""
         return self.scope.home is not self.home
 
-    @property
-    def origin(self) -> Origin | None:
-        """Where the code that runs stands, if in another file."""
+    def origin(self, node: ast.AST | None) -> Origin | None:
+        """Where a node of the code that runs stands, if in another file."""
         home: Home = self.scope.home
-        return None if home is self.home else Origin(str(home.path or ""), self.foreign_line)
+        if home is self.home:
+            return None
+        return Origin(str(home.path or ""), getattr(node, "lineno", self.foreign_line), node)
 
     def home_of(self, path: Path) -> Home:
         """A module of the checkout, shared by all analyses of the workspace."""
@@ -234,35 +249,59 @@ class Machine:
     def leave_import(self, home: Home) -> None:
         self.importing[id(home)] -= 1
 
+    @contextmanager
+    def aside(self, scope: Scope, limit: int) -> Iterator[None]:
+        """Evaluate something that is no part of what the kernel does at the moment."""
+        logs = self._logs()
+        lengths = [len(log) for log in logs]
+        keep = (self.scope, self.journal, self.loops, self.budget, self.in_kernel, self.line)
+        rest = (self.program, self.guarded_imports, self.foreign_line, self.touched, self.site)
+        outer = scope.journal
+        self.scope, self.loops, self.in_kernel, self.program = scope, [], False, []
+        self.journal = scope.journal = Journal()
+        self.budget = Budget(limit=limit)
+        self.guarded_imports, self.touched = 0, []
+        try:
+            yield
+        finally:
+            scope.journal = outer
+            self.program, self.guarded_imports, self.foreign_line, self.touched, self.site = rest
+            self.scope, self.journal, self.loops, self.budget, self.in_kernel, self.line = keep
+            for log, length in zip(logs, lengths, strict=True):
+                del log[length:]
+
     def apart(self, home: Home, body: list[ast.stmt]) -> str | None:
         """Run statements of a module, apart from what the kernel does at the moment.
 
         Returns:
             Why they could not be run; None if they were.
         """
-        logs = self._logs()
-        lengths = [len(log) for log in logs]
-        keep = (self.scope, self.journal, self.loops, self.budget, self.in_kernel, self.line)
-        program, guards, outer = self.program, self.guarded_imports, home.scope.journal
-        foreign_line = self.foreign_line
-        self.scope, self.loops, self.in_kernel, self.program = home.scope, [], False, []
-        self.journal = home.scope.journal = Journal()
-        self.budget = Budget(limit=max(0, MODULE_STEPS - home.steps))
-        self.guarded_imports = 0
-        try:
-            self.run(body)
-        except OutOfSteps:
-            return f"module {home.name} is too large to analyze"
-        except (NeedSplit, Undecided, KernelRaises) as why:
-            return str(why)
-        finally:
-            home.steps += self.budget.steps
-            home.scope.journal = outer
-            self.program, self.guarded_imports, self.foreign_line = program, guards, foreign_line
-            self.scope, self.journal, self.loops, self.budget, self.in_kernel, self.line = keep
-            for log, length in zip(logs, lengths, strict=True):
-                del log[length:]
+        with self.aside(home.scope, max(0, MODULE_STEPS - home.steps)):
+            try:
+                self.run(body)
+            except OutOfSteps:
+                return f"module {home.name} is too large to analyze"
+            except (NeedSplit, Undecided, KernelRaises) as why:
+                return str(why)
+            finally:
+                home.steps += self.budget.steps
         return None
+
+    def class_body(self, cls: ClassValue, body: list[ast.stmt]) -> dict[str, Value]:
+        """Names that a class body binds."""
+        scope = Scope(self.journal, cls.scope)
+        with self.aside(scope, MODULE_STEPS):
+            for statement in body:
+                try:
+                    self.run([statement])
+                except (OutOfSteps, NeedSplit, Undecided, KernelRaises) as why:
+                    for name in stored_names(statement):
+                        scope.names[name] = Unknown(str(why))
+        for value in scope.names.values():
+            for function in functions_of(value):
+                if function.scope is scope:
+                    function.scope = cls.scope
+        return scope.names
 
     def close(self) -> None:
         """Undo what this run changed in modules that others share."""
@@ -317,6 +356,7 @@ class Machine:
                 raise OutOfSteps
             if own:
                 self.line = node.lineno
+                self.site = node
             else:
                 self.foreign_line = node.lineno
             handler = EXECUTORS.get(type(node))
@@ -375,7 +415,7 @@ class Machine:
                 views,
                 nodes or {},
                 cuts=cuts,
-                origin=self.origin,
+                origin=self.origin(node),
                 call=node,
             )
         )
@@ -390,7 +430,7 @@ class Machine:
     ) -> None:
         if self.in_kernel:
             self.findings.append(
-                Finding(code, message, self.place(node), severity, role, self.origin)
+                Finding(code, message, self.place(node), severity, role, self.origin(node))
             )
 
     def refuse(self, why: Undecided, node: ast.AST) -> None:
@@ -420,19 +460,35 @@ class Machine:
             tuple(self.loops),
             kind,
             None if node is None else self.place(node),
-            self.origin,
+            self.origin(node),
         )
         self.storages.append(storage)
         return storage
 
-    def new_dict(self, items: dict[Any, Value]) -> dict[Any, Value]:
-        """Remember in which loops a dictionary was created."""
-        self.dict_loops.append((items, tuple(self.loops)))
-        return items
+    def new_dict(self, items: dict[Any, Value]) -> DictValue:
+        """A dictionary that remembers in which loops it was created."""
+        return DictValue(items, tuple(self.loops))
 
-    def loops_of(self, owner: dict[Any, Value]) -> tuple[Var, ...]:
-        """Visits of loops that were open when a dictionary was created."""
-        return next((v for known, v in reversed(self.dict_loops) if known is owner), ())
+    def reads(self, table: dict[Any, Value], key: Any) -> None:
+        """Note that a field or an item is read: loops ask what iterations hand on."""
+        if self.touched:
+            self.touched[-1].setdefault((id(table), key), True)
+
+    def set_entry(self, owner: Any, table: dict[Any, Value], key: Any, value: Value) -> None:
+        """Set a field of an object or an item of a dictionary."""
+        if self.touched:
+            self.touched[-1].setdefault((id(table), key), False)
+        self.journal.set_item(table, key, value, owner)
+        origin = getattr(owner, "shadow", None)
+        if origin is not None:
+            inner = origin.fields if isinstance(origin, Instance) else origin
+            self.journal.set_item(inner, key, Unknown(CHANGED_COPY), origin)
+
+    def set_items(self, owner: ListValue, items: list[Value]) -> None:
+        """Replace what a list holds."""
+        self.journal.replace(owner.items, items, owner)
+        if owner.shadow is not None:
+            self.journal.replace(owner.shadow.items, [Unknown(CHANGED_COPY)], owner.shadow)
 
     def alone(self, born: tuple[Var, ...] = ()) -> None:
         """Ask that loops opened since ``born`` are visited one iteration at a time.
@@ -475,10 +531,30 @@ class Machine:
         )
 
 
+def stored_names(node: ast.AST) -> list[str]:
+    """Names that a statement or a target binds."""
+    return [n.id for n in ast.walk(node) if isinstance(n, ast.Name) and n.id] + [
+        n.name for n in [node] if isinstance(n, ast.FunctionDef | ast.ClassDef)
+    ]
+
+
+def functions_of(value: Value) -> Iterator[Function]:
+    """Functions in what a class body binds to a name."""
+    if isinstance(value, Function):
+        yield value
+    elif isinstance(value, Descriptor):
+        yield from functions_of(value.function)
+        yield from functions_of(value.setter)
+
+
 Signal = tuple[str, Any]
 BUILTIN_NAMES = frozenset(
     "abs all any bool dict divmod enumerate float int isinstance len list max min pow print range "
-    "reversed round set slice sorted str sum tuple type zip getattr hasattr map filter".split()
+    "reversed round set slice sorted str sum tuple type zip getattr hasattr map filter "
+    "property staticmethod classmethod super object callable repr id hash frozenset setattr "
+    "issubclass iter next bytes complex Exception BaseException ValueError TypeError KeyError "
+    "IndexError RuntimeError AssertionError NotImplementedError AttributeError ImportError "
+    "ModuleNotFoundError ArithmeticError ZeroDivisionError NotImplemented Ellipsis".split()
 )
 
 

@@ -8,20 +8,23 @@ from typing import Any
 from attrs import evolve
 
 from accelopt_lsp.analysis import affine, dynamic
-from accelopt_lsp.analysis.affine import Affine, Undecided, Var
+from accelopt_lsp.analysis.affine import Affine, Undecided
 from accelopt_lsp.analysis.host import host_method
 from accelopt_lsp.analysis.issue import call_api
 from accelopt_lsp.analysis.machine import MAX_LENGTH, Machine
-from accelopt_lsp.analysis.references import as_buffer, as_dtype
+from accelopt_lsp.analysis.references import as_buffer, as_dtype, same_kind
 from accelopt_lsp.analysis.registers import Register
 from accelopt_lsp.analysis.rejections import Rejected
+from accelopt_lsp.analysis.sequences import written_out
 from accelopt_lsp.analysis.tensors import mesh_grid, reshape, select, size, sizes
+from accelopt_lsp.analysis.texts import text_method
 from accelopt_lsp.analysis.values import (
     DynamicSlice,
     HostArray,
     IndexArray,
     ListValue,
     Method,
+    NamedTuple,
     ParDim,
     Range,
     Ref,
@@ -29,7 +32,6 @@ from accelopt_lsp.analysis.values import (
     Value,
     View,
     flat_length,
-    type_signature,
 )
 from accelopt_lsp.nki.dialects import Api, BindError, Dialect, Role
 from accelopt_lsp.nki.lowering import lower
@@ -214,15 +216,21 @@ def call_method(
     if isinstance(owner, View):
         return _tensor_method(m, node, owner, method.name, args, kwargs)
     if isinstance(owner, ListValue):
-        return _list_method(m, owner, method.name, args)
+        return _list_method(m, owner, method.name, args, kwargs)
     if isinstance(owner, HostArray):
         return host_method(owner, method.name, args, kwargs)
     if isinstance(owner, dict):
-        return _dict_method(m, owner, method.name, args)
+        return _dict_method(m, owner, method.name, args, kwargs)
     if isinstance(owner, IndexArray) and method.name == "reshape":
         return Unknown("reshaped index arrays are not analyzed")
     if isinstance(owner, str):
-        return _string_method(owner, method.name, args)
+        return text_method(m, owner, method.name, args, kwargs)
+    if isinstance(owner, NamedTuple):
+        from accelopt_lsp.analysis.libraries import named_tuple_method
+
+        return named_tuple_method(m, owner, method.name, args, kwargs)
+    if isinstance(owner, tuple) and method.name in ("index", "count"):
+        return _changed_list(m, ListValue(list(owner)), method.name, args, kwargs)
     if isinstance(owner, Unknown):
         return owner
     return Unknown(f"method {method.name} is not analyzed")
@@ -379,30 +387,88 @@ def _expand_dim(owner: View, dim: int) -> View:
     )
 
 
-def _list_method(m: Machine, owner: ListValue, name: str, args: list[Value]) -> Value:
+def _list_method(
+    m: Machine, owner: ListValue, name: str, args: list[Value], kwargs: dict[str, Value]
+) -> Value:
     if name == "append" and len(args) == 1:
         m.appended.append((owner, len(owner.items)))
-        m.journal.append(owner.items, args[0])
+        if owner.shadow is not None:
+            m.set_items(owner, [*owner.items, args[0]])
+        else:
+            m.journal.append(owner.items, args[0], owner)
         return None
     if name == "extend" and args and isinstance(args[0], ListValue | tuple):
         extend(m, owner, args[0])
         return None
-    if name in ("pop", "insert", "clear", "remove", "reverse", "sort"):
-        m.alone(owner.loops)
-        if name == "pop" and flat_length(owner.items) == len(owner.items):
-            index = args[0] if args else -1
-            if isinstance(index, int) and -len(owner.items) <= index < len(owner.items):
-                items = list(owner.items)
-                value = items.pop(index)
-                m.journal.replace(owner.items, items)
-                return value
-        if name == "clear":
-            m.journal.replace(owner.items, [])
-            return None
+    if name == "clear":
+        m.set_items(owner, [])
+        return None
+    if name in ("pop", "insert", "remove", "reverse", "sort", "index", "count"):
+        if flat_length(owner.items) != len(owner.items):
+            m.set_items(owner, written_out(owner.items))
+        return _changed_list(m, owner, name, args, kwargs)
     if name == "copy":
         return ListValue(list(owner.items), tuple(m.loops))
-    m.journal.replace(owner.items, [Unknown(f"list.{name} is not analyzed")])
+    m.set_items(owner, [Unknown(f"list.{name} is not analyzed")])
     return Unknown(f"list.{name} is not analyzed")
+
+
+def _changed_list(
+    m: Machine, owner: ListValue, name: str, args: list[Value], kwargs: dict[str, Value]
+) -> Value:
+    """Methods of a list whose items are written out."""
+    items = list(owner.items)
+    if name in ("index", "count", "remove"):
+        same = [n for n, item in enumerate(items) if same_kind(item, args[0])]
+        if any(isinstance(item, Unknown | Affine) for item in (*items, args[0])):
+            raise Undecided(f"list.{name} among values that are not known")
+        if name == "count":
+            return len(same)
+        if not same:
+            raise Undecided(f"list.{name} of something that the list lacks")
+        if name == "index":
+            return same[0]
+        del items[same[0]]
+    elif name == "pop":
+        index = args[0] if args else -1
+        if not isinstance(index, int):
+            raise Undecided("list.pop at an index that is not known")
+        value = items.pop(index)
+        m.set_items(owner, items)
+        return value
+    elif name == "insert" and isinstance(args[0], int):
+        items.insert(args[0], args[1])
+    elif name == "reverse":
+        items.reverse()
+    elif name == "sort":
+        items = sorted_items(m, items, kwargs)
+    else:
+        items = [Unknown(f"list.{name} is not analyzed")]
+    m.set_items(owner, items)
+    return None
+
+
+def sorted_items(m: Machine, items: list[Value], kwargs: dict[str, Value]) -> list[Value]:
+    """Items in order, as ``sorted(items, key=..., reverse=...)`` gives them.
+
+    Raises:
+        Undecided: their order is not known.
+    """
+    from accelopt_lsp.analysis.calls import call_value
+
+    key = kwargs.get("key")
+    place = ast.Pass(lineno=m.line, col_offset=0)
+    keys = items if key is None else [call_value(m, place, key, [i], {}, {}) for i in items]
+    if not all(_orderable(k) for k in keys):
+        raise Undecided("the order of these values is not known")
+    order = sorted(range(len(items)), key=lambda n: keys[n], reverse=bool(kwargs.get("reverse")))
+    return [items[n] for n in order]
+
+
+def _orderable(key: Value) -> bool:
+    if isinstance(key, tuple):
+        return all(_orderable(k) for k in key)
+    return isinstance(key, int | float | str)
 
 
 def extend(m: Machine, owner: ListValue, value: ListValue | tuple[Value, ...]) -> None:
@@ -415,39 +481,50 @@ def extend(m: Machine, owner: ListValue, value: ListValue | tuple[Value, ...]) -
     if len(owner.items) + len(items) > MAX_LENGTH:
         raise Undecided("a list too long to analyze")
     m.appended.append((owner, len(owner.items)))
-    m.journal.replace(owner.items, [*owner.items, *items])
+    m.set_items(owner, [*owner.items, *items])
 
 
-def _dict_method(m: Machine, owner: dict[Any, Value], name: str, args: list[Value]) -> Value:
+def _dict_method(
+    m: Machine, owner: dict[Any, Value], name: str, args: list[Value], kwargs: dict[str, Value]
+) -> Value:
     from accelopt_lsp.analysis.expressions import hashable
 
     if name == "get" and args:
-        return owner.get(hashable(args[0]), args[1] if len(args) > 1 else None)
+        key = hashable(args[0])
+        m.reads(owner, key)
+        return owner.get(key, args[1] if len(args) > 1 else None)
+    if name in ("keys", "values", "items", "copy", "pop", "setdefault", "popitem", "clear"):
+        for key in owner:
+            m.reads(owner, key)
     if name == "keys":
         return tuple(owner)
     if name == "values":
         return tuple(owner.values())
     if name == "items":
         return tuple(owner.items())
-    if name == "update" and args and isinstance(args[0], dict):
-        for key, value in args[0].items():
-            set_entry(m, owner, m.loops_of(owner), key, value)
+    if name == "copy":
+        return m.new_dict(owner)
+    if name == "update":
+        given = args[0] if args and isinstance(args[0], dict) else {}
+        if args and not isinstance(args[0], dict):
+            raise Undecided("dict.update with something unknown")
+        for key, value in {**given, **kwargs}.items():
+            m.set_entry(owner, owner, key, value)
+        return None
+    if name == "setdefault" and args:
+        key = hashable(args[0])
+        if key not in owner:
+            m.set_entry(owner, owner, key, args[1] if len(args) > 1 else None)
+        return owner[key]
+    if name == "pop" and args:
+        key = hashable(args[0])
+        if key not in owner:
+            return args[1] if len(args) > 1 else Unknown(f"no key {key!r}")
+        value = owner[key]
+        m.journal.remove(owner, key, owner)
+        return value
+    if name == "clear":
+        for key in list(owner):
+            m.journal.remove(owner, key, owner)
         return None
     return Unknown(f"dict.{name} is not analyzed")
-
-
-def set_entry(
-    m: Machine, table: dict[Any, Value], born: tuple[Var, ...], key: Any, value: Value
-) -> None:
-    """``table[key] = value``; if that changes what other iterations see, they part ways."""
-    if key not in table or type_signature(table[key]) != type_signature(value):
-        m.alone(born)
-    m.journal.set_item(table, key, value)
-
-
-def _string_method(owner: str, name: str, args: list[Value]) -> Value:
-    if name in ("startswith", "endswith") and args and isinstance(args[0], str):
-        return getattr(owner, name)(args[0])
-    if name in ("lower", "upper", "strip") and not args:
-        return getattr(owner, name)()
-    return "" if name in ("format", "join", "replace") else Unknown(f"str.{name}")

@@ -30,12 +30,13 @@ class ImportFails(Exception):  # noqa: N818 - a control signal, no error
     """An import that finds no module of the checkout: Python would raise here."""
 
 
-@frozen(slots=True)
+@frozen(slots=True, eq=False)
 class Origin:
-    """A place in another file than the analyzed one."""
+    """A place in another file than the analyzed one, with what stands there."""
 
     path: str
     line: int
+    node: ast.AST | None = None
 
 
 @define(slots=True, eq=False)

@@ -12,7 +12,8 @@ from accelopt_lsp.analysis.scope import UNBOUND
 from accelopt_lsp.analysis.values import (
     Blocks,
     ClassValue,
-    Function,
+    EnumInt,
+    EnumStr,
     Grid,
     HostArray,
     IndexArray,
@@ -20,8 +21,10 @@ from accelopt_lsp.analysis.values import (
     ListValue,
     Method,
     ModuleValue,
+    NamedTuple,
     Placement,
     Ref,
+    Super,
     Unknown,
     Value,
     View,
@@ -73,16 +76,57 @@ def attribute_of(m: Machine, value: Value, name: str) -> Value:
         return _dtype_attribute(value, name)
     if isinstance(value, HostArray):
         return _host_attribute(value, name)
-    if isinstance(value, Instance):
-        return _instance_attribute(m, value, name)
-    if isinstance(value, ClassValue):
-        return _class_attribute(m, value, name)
+    if isinstance(value, Instance | ClassValue | Super | NamedTuple | EnumInt | EnumStr):
+        return object_attribute(m, value, name)
     if isinstance(value, IndexArray) and name == "shape":
         return value.shape
     if isinstance(value, ModuleValue):
         found = value.home.attribute(m, name)
         return Unknown(f"{value.home.name} has no {name!r}") if found is UNBOUND else found
     return Method(value, name)
+
+
+def object_attribute(m: Machine, value: Value, name: str) -> Value:
+    """``value.name`` of an object, a class or ``super()``."""
+    from accelopt_lsp.analysis import classes
+
+    if isinstance(value, Instance):
+        found = classes.instance_attribute(m, value, name)
+        kind = value.cls.name
+    elif isinstance(value, ClassValue):
+        found = classes.class_attribute(m, value, name)
+        kind = value.name
+    elif isinstance(value, Super):
+        found = classes.super_attribute(m, value, name)
+        kind = "super()"
+    else:
+        found = _member_attribute(m, value, name)
+        kind = value.cls.name
+    if found is not UNBOUND:
+        return found
+    cls = value if isinstance(value, ClassValue) else getattr(value, "cls", None)
+    if isinstance(cls, ClassValue) and cls.problem:
+        return Unknown(f"{kind}.{name} is not known: {cls.problem}")
+    if isinstance(value, NamedTuple | EnumStr):
+        return Method(value, name)
+    return Unknown(f"{kind} has no attribute {name!r} that analysis knows")
+
+
+def _member_attribute(m: Machine, value: NamedTuple | EnumInt | EnumStr, name: str) -> Value:
+    """An attribute of a named tuple, or of a member of an enumeration that is a number or text."""
+    from accelopt_lsp.analysis.classes import bound_member
+
+    if isinstance(value, NamedTuple):
+        for position, field in enumerate(value.cls.fields):
+            if field.name == name:
+                return value[position]
+        if name == "_fields":
+            return tuple(f.name for f in value.cls.fields)
+    elif name in ("value", "_value_"):
+        return int(value) if isinstance(value, EnumInt) else str.__str__(value)
+    elif name in ("name", "_name_"):
+        return value.label
+    return bound_member(m, value.cls, value, name)
 
 
 def resolve(m: Machine, path: str) -> Value:
@@ -155,24 +199,6 @@ def _host_attribute(value: HostArray, name: str) -> Value:
     if name == "T":
         return HostArray(value.shape[::-1], value.dtype)
     return Method(value, name)
-
-
-def _instance_attribute(m: Machine, value: Instance, name: str) -> Value:
-    if name in value.fields:
-        return value.fields[name]
-    found = _class_attribute(m, value.cls, name)
-    if isinstance(found, Function):
-        return Method(value, name)
-    return found
-
-
-def _class_attribute(m: Machine, value: ClassValue, name: str) -> Value:
-    from accelopt_lsp.analysis.classes import class_members
-
-    members = class_members(m, value)
-    if name in members:
-        return members[name]
-    return Unknown(f"{value.name} has no attribute {name!r} that analysis knows")
 
 
 def as_dtype(value: Value) -> DType | None:

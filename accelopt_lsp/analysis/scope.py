@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from attrs import define, field
 
-Undo = Callable[[], None]
-UNBOUND = object()
+UNBOUND: Any = object()
 """No value: the name is not bound."""
 
 
@@ -17,37 +15,47 @@ class Journal:
     """Undo log of everything that a visit changes.
 
     Every change of interpreter state goes through here; :meth:`rollback` restores the state
-    at a mark.
+    at a mark. An entry is (owner, container, key, old): for a dictionary the old value of a
+    key, :data:`UNBOUND` if it had none; for a list its old length (key None), or all its old
+    items (key is :data:`UNBOUND`). The owner is the value (or scope) that holds the container.
     """
 
-    entries: list[Undo] = field(factory=list)
+    entries: list[tuple[Any, Any, Any, Any]] = field(factory=list)
 
     def mark(self) -> int:
         return len(self.entries)
 
     def rollback(self, mark: int) -> None:
-        while len(self.entries) > mark:
-            self.entries.pop()()
+        entries = self.entries
+        while len(entries) > mark:
+            _, container, key, old = entries.pop()
+            if isinstance(container, list):
+                if key is None:
+                    del container[old:]
+                else:
+                    container[:] = old
+            elif old is UNBOUND:
+                container.pop(key, None)
+            else:
+                container[key] = old
 
-    def set_item(self, table: dict[Any, Any], key: Any, value: Any) -> None:
+    def set_item(self, table: dict[Any, Any], key: Any, value: Any, owner: Any = None) -> None:
         """``table[key] = value``, undoable."""
-        if key in table:
-            old = table[key]
-            self.entries.append(lambda: table.__setitem__(key, old))
-        else:
-            self.entries.append(lambda: table.pop(key, None))
+        self.entries.append((owner, table, key, table.get(key, UNBOUND)))
         table[key] = value
 
-    def append(self, items: list[Any], value: Any) -> None:
+    def remove(self, table: dict[Any, Any], key: Any, owner: Any = None) -> None:
+        """``del table[key]``, undoable."""
+        self.entries.append((owner, table, key, table.pop(key)))
+
+    def append(self, items: list[Any], value: Any, owner: Any = None) -> None:
         """``items.append(value)``, undoable."""
-        length = len(items)
-        self.entries.append(lambda: items.__delitem__(slice(length, None)))
+        self.entries.append((owner, items, None, len(items)))
         items.append(value)
 
-    def replace(self, items: list[Any], new: list[Any]) -> None:
+    def replace(self, items: list[Any], new: list[Any], owner: Any = None) -> None:
         """``items[:] = new``, undoable."""
-        old = list(items)
-        self.entries.append(lambda: items.__setitem__(slice(None), old))
+        self.entries.append((owner, items, UNBOUND, list(items)))
         items[:] = new
 
 
@@ -87,10 +95,8 @@ class Scope:
                     scope = candidate
                     break
                 candidate = candidate.parent
-        self.journal.set_item(scope.names, name, value)
+        self.journal.set_item(scope.names, name, value, scope)
 
     def remove(self, name: str) -> None:
         if name in self.names:
-            names, old = self.names, self.names[name]
-            self.journal.entries.append(lambda: names.__setitem__(name, old))
-            del self.names[name]
+            self.journal.remove(self.names, name, self)

@@ -7,14 +7,18 @@ from itertools import chain
 
 from accelopt_lsp.analysis.affine import Affine, Undecided, add, bounds, scale
 from accelopt_lsp.analysis.machine import Machine
+from accelopt_lsp.analysis.references import same_kind
 from accelopt_lsp.analysis.registers import Register
 from accelopt_lsp.analysis.values import (
+    ClassValue,
     Grid,
     Iteration,
     ListValue,
     Range,
     Repeat,
+    Unknown,
     Value,
+    adopted,
     flat_length,
     list_item,
     replace_var,
@@ -45,6 +49,10 @@ def iteration_of(value: Value) -> Iteration | None:
         known = list(value)
     elif isinstance(value, Grid):
         known = list(value.axes)
+    elif isinstance(value, ClassValue) and value.kind == "enum":
+        known = list(value.roster.values())
+    elif isinstance(value, str) and type(value) is str:
+        known = list(value)
     if known is None:
         return None
     return Iteration(len(known), lambda i: list_item(known, i), False)
@@ -96,8 +104,23 @@ def written_out(items: tuple[Value, ...] | list[Value]) -> list[Value]:
             found.append(item)
             continue
         rounds = range(item.low, item.high)
-        each = (replace_var(i, item.var, n) for n in rounds for i in item.items)
+        each = (adopted(replace_var(i, item.var, n)) for n in rounds for i in item.items)
         found.extend(chain(written_out(list(each))))
+    return found
+
+
+def distinct(items: list[Value]) -> list[Value]:
+    """Items of a set, in the order in which they are given.
+
+    Raises:
+        Undecided: whether two are the same is not known.
+    """
+    found: list[Value] = []
+    for item in items:
+        if isinstance(item, Unknown | Affine | Repeat):
+            raise Undecided("a set of values that are not known")
+        if not any(same_kind(item, other) for other in found):
+            found.append(item)
     return found
 
 
@@ -119,7 +142,7 @@ def mutable_item(m: Machine, node: ast.Subscript) -> Value:
     if any(isinstance(i, ListValue | dict | Repeat) for run in runs for i in run.items):
         if flat_length(owner.items) > MAX_ITEMS:
             raise Undecided("a long list of lists that changes")
-        m.journal.replace(owner.items, written_out(owner.items))
+        m.set_items(owner, written_out(owner.items))
     # What it holds changes, so that whoever reads it in the same loop sees a difference.
     m.appended.append((owner, len(owner.items)))
     index = m.eval(node.slice)

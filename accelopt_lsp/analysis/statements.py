@@ -7,9 +7,11 @@ from math import prod
 
 from attrs import evolve
 
-from accelopt_lsp.analysis.affine import Undecided, Var, symbol
+from accelopt_lsp.analysis.affine import Affine, Undecided, Var, symbol
 from accelopt_lsp.analysis.carried import stored_names
+from accelopt_lsp.analysis.classes import define_class, set_attribute
 from accelopt_lsp.analysis.creation import fill, renamed
+from accelopt_lsp.analysis.decorators import decorated
 from accelopt_lsp.analysis.expressions import binary, check_condition, make_function, truth
 from accelopt_lsp.analysis.issue import (
     call_api,
@@ -28,16 +30,14 @@ from accelopt_lsp.analysis.machine import (
     Signal,
     executes,
 )
-from accelopt_lsp.analysis.methods import extend, set_entry
+from accelopt_lsp.analysis.methods import extend
 from accelopt_lsp.analysis.modules import ImportFails, catches_imports, run_import
-from accelopt_lsp.analysis.sequences import mutable_item
+from accelopt_lsp.analysis.sequences import MAX_ITEMS, mutable_item, written_out
 from accelopt_lsp.analysis.tensors import index_parts, select, select_block
 from accelopt_lsp.analysis.values import (
     Blocks,
-    ClassValue,
     Grid,
     IndexArray,
-    Instance,
     ListValue,
     Mask,
     Ref,
@@ -131,8 +131,7 @@ def bind(m: Machine, target: ast.expr, value: Value, source: ast.expr | None = N
         _assign_item(m, target, value, source)
     elif isinstance(target, ast.Attribute):
         owner = m.eval(target.value)
-        if isinstance(owner, Instance):
-            set_entry(m, owner.fields, owner.loops, target.attr, value)
+        set_attribute(m, owner, target.attr, value)
     elif isinstance(target, ast.Starred):
         bind(m, target.value, value)
 
@@ -204,10 +203,10 @@ def _assign_item(m: Machine, target: ast.Subscript, value: Value, source: ast.ex
         from accelopt_lsp.analysis.expressions import hashable
 
         try:
-            set_entry(m, owner, m.loops_of(owner), hashable(m.eval(target.slice)), value)
+            m.set_entry(owner, owner, hashable(m.eval(target.slice)), value)
         except Undecided:
             for key in list(owner):
-                m.journal.set_item(owner, key, Unknown("a key of this dictionary is not known"))
+                m.set_entry(owner, owner, key, Unknown("a key of the dictionary is not known"))
 
 
 def _assign_list_item(m: Machine, owner: ListValue, index: Value, value: Value) -> None:
@@ -215,15 +214,18 @@ def _assign_list_item(m: Machine, owner: ListValue, index: Value, value: Value) 
     whole = _only_loop_since(m, owner)
     if whole is not None and whole.trips > 1 and index == symbol(whole):
         if whole.low == 0 and whole.high == length:
-            m.journal.replace(owner.items, [Repeat(whole, 0, length, (value,))])
+            m.set_items(owner, [Repeat(whole, 0, length, (value,))])
             return
-    m.alone(owner.loops)
+    if isinstance(index, Affine):
+        m.alone(owner.loops)
+    if length != len(owner.items) and length <= MAX_ITEMS:
+        m.set_items(owner, written_out(owner.items))
     if isinstance(index, int) and -length <= index < length and length == len(owner.items):
         items = list(owner.items)
         items[index] = value
-        m.journal.replace(owner.items, items)
+        m.set_items(owner, items)
     else:
-        m.journal.replace(owner.items, [Unknown("a list item was replaced")] * length)
+        m.set_items(owner, [Unknown("a list item was replaced")] * length)
 
 
 def _only_loop_since(m: Machine, owner: ListValue) -> Var | None:
@@ -363,13 +365,13 @@ def _continue(m: Machine, node: ast.Continue) -> Signal | None:
 
 @executes(ast.FunctionDef, ast.AsyncFunctionDef)
 def _function(m: Machine, node: ast.FunctionDef) -> Signal | None:
-    m.scope.assign(node.name, make_function(m, node.name, node))
+    m.scope.assign(node.name, decorated(m, node, make_function(m, node.name, node)))
     return None
 
 
 @executes(ast.ClassDef)
 def _class(m: Machine, node: ast.ClassDef) -> Signal | None:
-    m.scope.assign(node.name, ClassValue(node.name, node, m.scope))
+    m.scope.assign(node.name, define_class(m, node))
     return None
 
 

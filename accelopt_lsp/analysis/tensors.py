@@ -16,11 +16,13 @@ from accelopt_lsp.analysis.registers import Register
 from accelopt_lsp.analysis.rejections import Rejected
 from accelopt_lsp.analysis.values import (
     Blocks,
+    ClassValue,
     DynamicSlice,
     Fault,
     Grid,
     HostArray,
     IndexArray,
+    Instance,
     ListValue,
     ParDim,
     Ref,
@@ -110,8 +112,18 @@ def subscript_value(m: Machine, node: ast.Subscript, owner: Value, index: ast.ex
     if isinstance(owner, dict):
         from accelopt_lsp.analysis.expressions import hashable
 
-        found = owner.get(hashable(key), _MISSING)
+        place = hashable(key)
+        m.reads(owner, place)
+        found = owner.get(place, _MISSING)
         return Unknown(f"no key {key!r}") if found is _MISSING else found
+    if isinstance(owner, ClassValue):
+        from accelopt_lsp.analysis.enums import named_member
+
+        return named_member(owner, key) if owner.kind == "enum" else owner
+    if isinstance(owner, Instance):
+        from accelopt_lsp.analysis.builtins import call_special
+
+        return call_special(m, owner, "__getitem__", [key])
     if isinstance(owner, tuple | ListValue):
         return _sequence_item(m, owner, key)
     if isinstance(owner, str) and isinstance(key, int | slice):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -83,27 +83,150 @@ class Function:
     name: str
     node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
     scope: Scope
+    owner: ClassValue | None = field(default=None, kw_only=True)
     defaults: list[Value] = field(factory=list)
     keyword_defaults: dict[str, Value] = field(factory=dict)
 
 
+@frozen(slots=True, eq=False)
+class Bound:
+    """A function with its first arguments: a method of an object, or a ``partial``."""
+
+    function: Value
+    args: tuple[Value, ...] = ()
+    kwargs: Mapping[str, Value] = field(factory=dict)
+
+
+@frozen(slots=True, eq=False)
+class Descriptor:
+    """What a decorator made of a function of a class body.
+
+    ``kind``: ``static``, ``class`` or ``property`` (with its setter, if there is one).
+    """
+
+    kind: str
+    function: Value
+    setter: Value = None
+
+
+@frozen(slots=True, eq=False)
+class Super:
+    """``super()``: members of the class that a method's class inherits from."""
+
+    cls: ClassValue | None
+    instance: Value
+
+
 @define(slots=True, eq=False)
 class ClassValue:
-    """A class; ``members`` is None until somebody asks for them."""
+    """A class.
+
+    Attributes:
+        name: as written.
+        node: its definition; None for a named tuple that a call made.
+        scope: names around it.
+        kind: ``plain``, ``dataclass``, ``enum`` or ``namedtuple``.
+        base: the class of a checkout that it inherits from.
+        fields: of a dataclass or named tuple, in order.
+        frozen: fields cannot be set again.
+        mixin: what members of an enumeration are besides: ``int`` or ``str``.
+        problem: why its objects cannot be known.
+        members: what its body defines; None before that was evaluated.
+        roster: members of an enumeration by name, without aliases.
+    """
 
     name: str
-    node: ast.ClassDef
+    node: ast.ClassDef | None
     scope: Scope
+    kind: str = "plain"
+    base: ClassValue | None = None
+    fields: list[Field] = field(factory=list)
+    frozen: bool = False
+    mixin: str = ""
+    problem: str = ""
     members: dict[str, Value] | None = None
+    roster: dict[str, Value] = field(factory=dict)
+
+    def lineage(self) -> Iterator[ClassValue]:
+        """The class and those that it inherits from."""
+        cls: ClassValue | None = self
+        while cls is not None:
+            yield cls
+            cls = cls.base
+
+
+@frozen(slots=True, eq=False)
+class Field:
+    """A field of a dataclass or named tuple.
+
+    Attributes:
+        name: of the field.
+        default: its value where none is given; :data:`MISSING` if one must be.
+        factory: what makes the default, or :data:`MISSING`.
+        init: whether it is a parameter.
+        keyword: whether it is a keyword-only parameter.
+    """
+
+    name: str
+    default: Value
+    factory: Value
+    init: bool = True
+    keyword: bool = False
+
+
+@frozen(slots=True, eq=False)
+class FieldSpec:
+    """``dataclasses.field(...)`` in a class body."""
+
+    default: Value
+    factory: Value
+    init: bool = True
+    keyword: bool = False
+
+
+MISSING: Any = object()
+"""No default."""
+
+
+class NamedTuple(tuple[Value, ...]):
+    """A named tuple: a tuple that knows its class."""
+
+    cls: ClassValue
+
+    @classmethod
+    def of(cls, owner: ClassValue, items: Iterable[Value]) -> NamedTuple:
+        found = cls(items)
+        found.cls = owner
+        return found
+
+
+class EnumInt(int):
+    """A member of an ``IntEnum``."""
+
+    cls: ClassValue
+    label: str
+
+
+class EnumStr(str):
+    """A member of a ``StrEnum``."""
+
+    cls: ClassValue
+    label: str
+
+
+def like_tuple(model: tuple[Value, ...], items: tuple[Value, ...]) -> tuple[Value, ...]:
+    """Items as a tuple of the same kind."""
+    return NamedTuple.of(model.cls, items) if isinstance(model, NamedTuple) else items
 
 
 @define(slots=True, eq=False)
 class Instance:
-    """An object of a class of the file; ``loops`` as in :class:`ListValue`."""
+    """An object of a class of the file; ``loops`` and ``shadow`` as in :class:`ListValue`."""
 
     cls: ClassValue
     fields: dict[str, Value] = field(factory=dict)
     loops: tuple[Var, ...] = ()
+    shadow: Instance | None = None
 
 
 @frozen(slots=True, eq=False)
@@ -394,11 +517,28 @@ class Repeat:
 class ListValue:
     """A Python list; runs of items that a loop appended stay symbolic.
 
-    ``loops``: visits of loops that were open when it was created.
+    Attributes:
+        items: elements and runs of elements.
+        loops: visits of loops that were open when it was created.
+        shadow: the list of which this is one iteration's likeness, if it is one.
+        fixed: it is a tuple, though with runs in it.
     """
 
     items: list[Value] = field(factory=list)
     loops: tuple[Var, ...] = ()
+    shadow: ListValue | None = None
+    fixed: bool = False
+
+
+class DictValue(dict[Any, Value]):
+    """A Python dictionary; ``loops`` and ``shadow`` as in :class:`ListValue`."""
+
+    __slots__ = ("loops", "shadow")
+
+    def __init__(self, items: Mapping[Any, Value], loops: tuple[Var, ...] = ()) -> None:
+        super().__init__(items)
+        self.loops = loops
+        self.shadow: DictValue | None = None
 
 
 def flat_length(items: tuple[Value, ...] | list[Value]) -> int:
@@ -464,11 +604,57 @@ def replace_var(value: Value, var: Var, replacement: Linear) -> Value:
     if isinstance(value, IndexArray):
         return evolve(value, base=substitute(value.base, var, replacement))
     if isinstance(value, tuple):
-        return tuple(replace_var(v, var, replacement) for v in value)
+        items = tuple(replace_var(v, var, replacement) for v in value)
+        changed = any(a is not b for a, b in zip(items, value, strict=True))
+        return like_tuple(value, items) if changed else value
     if isinstance(value, ListValue):
-        return ListValue([replace_var(v, var, replacement) for v in value.items])
+        return _replaced_list(value, var, replacement)
     if isinstance(value, Repeat):
         return evolve(value, items=tuple(replace_var(v, var, replacement) for v in value.items))
+    if isinstance(value, Instance | DictValue) and var in value.loops:
+        return _replaced_table(value, var, replacement)
+    if isinstance(value, Method) and isinstance(value.owner, Instance):
+        owner = replace_var(value.owner, var, replacement)
+        return value if owner is value.owner else Method(owner, value.name)
+    return value
+
+
+def _replaced_list(value: ListValue, var: Var, replacement: Linear) -> ListValue:
+    items = [replace_var(v, var, replacement) for v in value.items]
+    if var not in value.loops and all(a is b for a, b in zip(items, value.items, strict=True)):
+        return value
+    return ListValue(items, _outside(value.loops, var), value, value.fixed)
+
+
+def _replaced_table(value: Instance | DictValue, var: Var, replacement: Linear) -> Value:
+    """One iteration's likeness of an object that a loop made."""
+    loops = _outside(value.loops, var)
+    if isinstance(value, DictValue):
+        copy = DictValue({k: replace_var(v, var, replacement) for k, v in value.items()}, loops)
+        copy.shadow = value
+        return copy
+    fields = {k: replace_var(v, var, replacement) for k, v in value.fields.items()}
+    return Instance(value.cls, fields, loops, value)
+
+
+def _outside(loops: tuple[Var, ...], var: Var) -> tuple[Var, ...]:
+    return loops[: loops.index(var)] if var in loops else loops
+
+
+def adopted(value: Value) -> Value:
+    """A likeness that takes the place of what it is like: it may change from now on."""
+    if isinstance(value, ListValue):
+        value.shadow = None
+        for item in value.items:
+            adopted(item)
+    elif isinstance(value, Instance) and value.shadow is not None:
+        value.shadow = None
+        for item in value.fields.values():
+            adopted(item)
+    elif isinstance(value, DictValue) and value.shadow is not None:
+        value.shadow = None
+        for item in value.values():
+            adopted(item)
     return value
 
 
@@ -490,18 +676,28 @@ def find_unknown(value: Value) -> Unknown | None:
     return None
 
 
-def type_signature(value: Value) -> Any:
+MAX_SIGNATURE = 64
+
+
+def type_signature(value: Value, depth: int = 4) -> Any:
     """What a value is like, apart from identity: to see whether a loop has settled."""
     if isinstance(value, View):
         return ("view", value.operand(), value.storage.kind == "input")
     if isinstance(value, tuple):
-        return ("tuple", tuple(type_signature(v) for v in value))
-    if isinstance(value, ListValue):
-        return ("list", id(value))
+        return ("tuple", tuple(type_signature(v, depth) for v in value))
     if isinstance(value, Affine):
         return ("affine", value)
     if isinstance(value, bool | int | float | str | None | DType | Ref):
         return ("plain", type(value).__name__, value)
     if isinstance(value, Unknown):
         return ("unknown",)
+    if depth and isinstance(value, ListValue) and len(value.items) <= MAX_SIGNATURE:
+        return ("list", tuple(type_signature(v, depth - 1) for v in value.items))
+    if depth and isinstance(value, Instance) and value.cls.kind != "enum":
+        fields = value.fields.items()
+        return (
+            "object",
+            id(value.cls),
+            tuple((k, type_signature(v, depth - 1)) for k, v in fields),
+        )
     return ("object", id(value))

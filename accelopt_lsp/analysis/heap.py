@@ -1,0 +1,136 @@
+"""What a visit of a loop body changes in objects, lists and dictionaries that were there before.
+
+A loop body is visited once for many iterations. That is right if every iteration finds the
+state that the visit began with: what it changed is back, or grew by the same number each time,
+or is written before it is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from attrs import frozen
+
+from accelopt_lsp.analysis.affine import Affine, Var, subtract
+from accelopt_lsp.analysis.scope import UNBOUND, Scope
+from accelopt_lsp.analysis.values import ListValue, Unknown, Value, type_signature
+
+Entry = tuple[Any, Any, Any, Any]
+"""An entry of the journal: owner, container, key, old value."""
+
+
+@frozen(slots=True, eq=False)
+class Cell:
+    """A field of an object, an item of a dictionary or a name, with its value before a visit."""
+
+    owner: Any
+    table: dict[Any, Value]
+    key: Any
+    old: Value
+
+    @property
+    def new(self) -> Value:
+        return self.table.get(self.key, UNBOUND)
+
+
+@frozen(slots=True, eq=False)
+class Grown:
+    """A list that was there before a visit, with its length then."""
+
+    owner: ListValue
+    length: int
+
+
+@frozen(slots=True, eq=False)
+class Changes:
+    """What a visit changed.
+
+    Attributes:
+        carried: cells that were read before they were written, and now hold something else.
+        cells: all cells that changed.
+        grown: lists that only got longer.
+        settled: lists that are as they were before.
+        other: something changed in a way that no other iteration can be told from.
+    """
+
+    carried: tuple[Cell, ...]
+    cells: tuple[Cell, ...]
+    grown: tuple[Grown, ...]
+    settled: frozenset[int]
+    other: bool
+
+
+NO_CHANGES = Changes((), (), (), frozenset(), False)
+
+
+def changes_of(entries: list[Entry], var: Var, first: dict[tuple[int, Any], bool]) -> Changes:
+    """What the entries of one visit of ``var``'s loop come to.
+
+    Args:
+        entries: the journal since the visit began.
+        var: loops of an owner that include it were opened inside.
+        first: by (container's id, key): whether the first access was a read.
+    """
+    cells: dict[tuple[int, Any], Cell] = {}
+    lists: dict[int, tuple[ListValue, list[Entry]]] = {}
+    for entry in entries:
+        owner, container, key, old = entry
+        if isinstance(owner, Scope) or var in getattr(owner, "loops", ()):
+            continue
+        if isinstance(container, list):
+            if owner is not None:
+                lists.setdefault(id(owner), (owner, []))[1].append(entry)
+        elif (id(container), key) not in cells:
+            cells[id(container), key] = Cell(owner, container, key, old)
+    carried = [
+        cell
+        for place, cell in cells.items()
+        if first.get(place, True) and type_signature(cell.old) != type_signature(cell.new)
+    ]
+    grown, settled, other = [], [], False
+    for owner, changed in lists.values():
+        old_items, items = _before(owner.items, changed), owner.items
+        same = len(items) >= len(old_items) and all(
+            a is b or type_signature(a) == type_signature(b)
+            for a, b in zip(old_items, items, strict=False)
+        )
+        if not same:
+            other = True
+        elif len(items) > len(old_items):
+            grown.append(Grown(owner, len(old_items)))
+        else:
+            settled.append(id(owner))
+    every = tuple(cells.values())
+    return Changes(tuple(carried), every, tuple(grown), frozenset(settled), other)
+
+
+def _before(items: list[Value], entries: list[Entry]) -> list[Value]:
+    """A list as it was before some changes."""
+    found = list(items)
+    for _, _, key, old in reversed(entries):
+        if key is None:
+            del found[old:]
+        else:
+            found = list(old)
+    return found
+
+
+def deltas(cells: Iterable[Cell]) -> list[tuple[Cell, int]] | None:
+    """By how much integers grew; None if something changed otherwise.
+
+    Numbers whose value does not matter may change: they are unknown numbers afterwards.
+    """
+    found: list[tuple[Cell, int]] = []
+    for cell in cells:
+        old, new = cell.old, cell.new
+        plain = not isinstance(old, bool) and not isinstance(new, bool)
+        if plain and isinstance(old, int | Affine) and isinstance(new, int | Affine):
+            delta = subtract(new, old)
+            if isinstance(delta, int):
+                found.append((cell, delta))
+                continue
+        if isinstance(old, float | Unknown) and isinstance(new, float | Unknown):
+            continue
+        return None
+    return found
