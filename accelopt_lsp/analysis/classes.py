@@ -22,6 +22,7 @@ from accelopt_lsp.analysis.values import (
     FieldSpec,
     Function,
     Instance,
+    ListValue,
     ModuleValue,
     NamedTuple,
     Ref,
@@ -30,9 +31,10 @@ from accelopt_lsp.analysis.values import (
     Value,
 )
 
+_OBJECTS = frozenset({"nl.NKIObject", "nki.NKIObject"})
+"""NKI's own base: its initializer follows the declared names; what is not given is None."""
 _NEUTRAL = frozenset(
-    "nl.NKIObject nki.NKIObject builtins.object abc.ABC typing.Generic typing.Protocol "
-    "typing_extensions.Protocol".split()
+    "builtins.object abc.ABC typing.Generic typing.Protocol typing_extensions.Protocol".split()
 )
 """Bases that add nothing that analysis follows."""
 _ENUMS = {"enum.Enum": "", "enum.IntEnum": "int", "enum.StrEnum": "str"}
@@ -55,6 +57,7 @@ def define_class(m: Machine, node: ast.ClassDef) -> ClassValue:
             cls.problem = f"class {cls.name} has a metaclass"
     if cls.base is not None:
         cls.mixin = cls.mixin or cls.base.mixin
+        cls.lenient = cls.lenient or cls.base.lenient
         cls.problem = cls.problem or cls.base.problem
         if cls.kind == "plain" and cls.base.kind in ("enum", "namedtuple"):
             cls.kind = cls.base.kind
@@ -72,7 +75,7 @@ def define_class(m: Machine, node: ast.ClassDef) -> ClassValue:
             )
     cls.members = {}
     names = m.class_body(cls, node.body)
-    if cls.kind in ("dataclass", "namedtuple"):
+    if cls.lenient or cls.kind in ("dataclass", "namedtuple"):
         _collect_fields(m, cls, node, names, keyword_only)
     cls.members.update(names)
     for value in names.values():
@@ -94,6 +97,8 @@ def _inherit(m: Machine, cls: ClassValue, node: ast.expr) -> None:
         cls.kind = "namedtuple"
     elif isinstance(base, Ref) and base.path in ("builtins.int", "builtins.str"):
         cls.mixin = base.last
+    elif isinstance(base, Ref) and base.path in _OBJECTS:
+        cls.lenient = True
     elif isinstance(base, Ref) and (base.path in _NEUTRAL or base.last.endswith("Error")):
         return
     elif isinstance(base, Ref) and base.path in ("builtins.Exception", "builtins.BaseException"):
@@ -154,7 +159,15 @@ def _collect_fields(
                 names[name] = default.default
         else:
             fields[name] = Field(name, default, MISSING, True, keyword_only)
+    if cls.lenient:
+        for name, value in names.items():
+            if name not in fields and not name.startswith("__") and _is_data(value):
+                fields[name] = Field(name, value, MISSING)
     cls.fields = list(fields.values())
+
+
+def _is_data(value: Value) -> bool:
+    return not isinstance(value, Function | Descriptor | Bound | ClassValue | ListValue | dict)
 
 
 def _claim(cls: ClassValue, value: Value) -> None:
@@ -304,7 +317,7 @@ def initialize(
             return None
         if owner.kind == "dataclass":
             break
-    if not cls.fields and (args or kwargs) and cls.node is not None:
+    if not cls.fields and (args or kwargs) and cls.node is not None and not cls.lenient:
         _annotated_fields(cls)
     for name, value in field_values(m, cls, args, kwargs).items():
         m.set_entry(instance, instance.fields, name, value)
@@ -344,7 +357,7 @@ def field_values(
         raise Undecided(f"{cls.name} takes {len(places)} values, got {len(args)}")
     given = dict(zip(places, args, strict=False)) | kwargs
     strange = given.keys() - {f.name for f in fields if f.init}
-    if strange:
+    if strange and (not cls.lenient or cls.kind == "dataclass"):
         raise Undecided(f"{cls.name} has no field {min(strange)!r}")
     values: dict[str, Value] = {}
     for field in fields:
@@ -354,9 +367,11 @@ def field_values(
             values[field.name] = _call(m, field.factory, [])
         elif field.default is not MISSING:
             values[field.name] = field.default
+        elif cls.lenient:
+            values[field.name] = None
         elif field.init:
             raise Undecided(f"{cls.name} needs {field.name}")
-    return values
+    return values | {name: given[name] for name in given if name in strange}
 
 
 __all__ = ["KernelRaises", "define_class", "instantiate", "method_of"]

@@ -271,5 +271,8 @@ _HANDLERS: dict[str, Handler] = {
     "enum.auto": lambda m, args, kwargs: AUTO,
     "os.environ.get": _environment,
     "os.getenv": _environment,
+    "os.environ.items": lambda m, args, kwargs: (),
+    "os.environ.keys": lambda m, args, kwargs: (),
+    "os.environ.values": lambda m, args, kwargs: (),
     "typing.cast": _cast,
 }

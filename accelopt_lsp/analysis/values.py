@@ -129,6 +129,7 @@ class ClassValue:
         base: the class of a checkout that it inherits from.
         fields: of a dataclass or named tuple, in order.
         frozen: fields cannot be set again.
+        lenient: a class of NKI's objects: fields that are not given are None.
         mixin: what members of an enumeration are besides: ``int`` or ``str``.
         problem: why its objects cannot be known.
         members: what its body defines; None before that was evaluated.
@@ -142,6 +143,7 @@ class ClassValue:
     base: ClassValue | None = None
     fields: list[Field] = field(factory=list)
     frozen: bool = False
+    lenient: bool = False
     mixin: str = ""
     problem: str = ""
     members: dict[str, Value] | None = None

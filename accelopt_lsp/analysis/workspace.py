@@ -386,7 +386,11 @@ class Workspace:
             if any((ancestor / marker).exists() for marker in _MARKERS):
                 project = ancestor
                 break
-        listed = [package, folder]
+        # A package inside a package may itself be what is installed.
+        inside = [
+            a for a in (folder, *folder.parents)[: self.limits.ancestors] if package in a.parents
+        ]
+        listed = [package, folder, *inside]
         if project is not None:
             listed += [*ancestors, *(a / "src" for a in ancestors if (a / "src").is_dir())]
         found = self._roots[folder] = tuple(dict.fromkeys(listed))
