@@ -133,7 +133,7 @@ def _equal(left: Value, right: Value) -> bool:
     if isinstance(left, tuple | ListValue) and isinstance(right, tuple | ListValue):
         a = left if isinstance(left, tuple) else tuple(left.items)
         b = right if isinstance(right, tuple) else tuple(right.items)
-        if type(left) is not type(right) or len(a) != len(b):
+        if isinstance(left, tuple) is not isinstance(right, tuple) or len(a) != len(b):
             return False
         for x, y in zip(a, b, strict=True):
             if isinstance(x, Unknown) or isinstance(y, Unknown):

@@ -8,6 +8,7 @@ kernel, only on the target and the dialect.
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 MODULE_STEPS = 20_000
 _NO_ALIASES = Aliases()
+LAST = sys.maxsize
+"""No statement runs: what all of them leave counts."""
 
 
 class ImportFails(Exception):  # noqa: N818 - a control signal, no error
@@ -51,6 +54,7 @@ class Home:
         reads: files that its imports looked for, with digests.
         imports: modules that it took names from.
         done: statements that ran, by number.
+        current: number of the statement that runs now.
         steps: spent on its statements.
     """
 
@@ -61,6 +65,7 @@ class Home:
     reads: dict[str, str | None] = field(factory=dict)
     imports: dict[Path, Home] = field(factory=dict)
     done: set[int] = field(factory=set)
+    current: int = LAST
     steps: int = 0
 
     def __attrs_post_init__(self) -> None:
@@ -102,9 +107,10 @@ class Home:
             return found
         if len(numbers) > 1:
             # Bound more than once: who reads it in between must see the earlier value.
+            earlier = [n for n in numbers if n < self.current] or numbers
             numbers = tuple(
                 n
-                for n in range(numbers[-1] + 1)
+                for n in range(numbers[0], earlier[-1] + 1)
                 if n in numbers or isinstance(parsed.tree.body[n], ast.Assign | ast.AnnAssign)
             )
         for number in numbers:
@@ -121,11 +127,14 @@ class Home:
                 m.apart(self, [ast.copy_location(one, statement)])
             return
         self.done.add(number)
+        outer, self.current = self.current, number
         try:
             problem = m.apart(self, [statement])
         except RecursionError:
             self.done.discard(number)
             raise
+        finally:
+            self.current = outer
         if problem is not None:
             self.scope.names.setdefault(name, Unknown(problem))
 

@@ -154,8 +154,6 @@ def _bound(node: ast.stmt, stars: list[ast.ImportFrom]) -> Iterator[str]:
             stars.append(node)
         for alias in node.names:
             yield alias.asname or alias.name
-    elif isinstance(node, ast.Expr):
-        yield from _changed(node.value)
     elif isinstance(node, ast.If | ast.For | ast.While | ast.With | ast.Try):
         if isinstance(node, ast.For):
             yield from _targets(node.target)
@@ -169,6 +167,8 @@ def _bound(node: ast.stmt, stars: list[ast.ImportFrom]) -> Iterator[str]:
             yield from _targets(target)
     elif isinstance(node, ast.AnnAssign | ast.AugAssign):
         yield from _targets(node.target)
+    if isinstance(node, ast.Expr | ast.Assign | ast.AnnAssign | ast.AugAssign):
+        yield from _changed(node)
 
 
 def _targets(node: ast.expr) -> Iterator[str]:
@@ -181,10 +181,18 @@ def _targets(node: ast.expr) -> Iterator[str]:
         yield from _targets(node.value)
 
 
-def _changed(node: ast.expr) -> Iterator[str]:
+_CHANGING = frozenset(
+    "append extend insert pop popitem remove clear sort reverse update setdefault add "
+    "discard".split()
+)
+
+
+def _changed(node: ast.stmt) -> Iterator[str]:
     """``TABLE.update(...)`` and the like change a name."""
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        yield from _targets(node.func.value)
+    for call in ast.walk(node):
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
+            if call.func.attr in _CHANGING:
+                yield from _targets(call.func.value)
 
 
 def aliases_of_tree(tree: ast.Module) -> Aliases:
