@@ -76,7 +76,9 @@ def changes_of(entries: list[Entry], var: Var, first: dict[tuple[int, Any], bool
     lists: dict[int, tuple[ListValue, list[Entry]]] = {}
     for entry in entries:
         owner, container, key, old = entry
-        if isinstance(owner, Scope) or var in getattr(owner, "loops", ()):
+        if callable(container) or isinstance(owner, Scope):
+            continue
+        if var in getattr(owner, "loops", ()):
             continue
         if isinstance(container, list):
             if owner is not None:

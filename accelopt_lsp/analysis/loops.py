@@ -12,6 +12,7 @@ import ast
 from collections import deque
 from collections.abc import Callable
 from itertools import pairwise
+from typing import Any
 
 from attrs import evolve
 

@@ -75,5 +75,5 @@ def _write(m: Machine, register: Register, value: Value) -> None:
         m.alone(register.loops)
     except Undecided as why:
         value = Unknown(str(why), number=True)
-    m.journal.entries.append(lambda: setattr(register, "value", old))
+    m.journal.undo_with(lambda: setattr(register, "value", old))
     register.value = value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from attrs import define, field
@@ -34,6 +35,8 @@ class Journal:
                     del container[old:]
                 else:
                     container[:] = old
+            elif callable(container):
+                container()
             elif old is UNBOUND:
                 container.pop(key, None)
             else:
@@ -47,6 +50,10 @@ class Journal:
     def remove(self, table: dict[Any, Any], key: Any, owner: Any = None) -> None:
         """``del table[key]``, undoable."""
         self.entries.append((owner, table, key, table.pop(key)))
+
+    def undo_with(self, undo: Callable[[], None]) -> None:
+        """Note how to take back a change of something else."""
+        self.entries.append((None, undo, None, None))
 
     def append(self, items: list[Any], value: Any, owner: Any = None) -> None:
         """``items.append(value)``, undoable."""
