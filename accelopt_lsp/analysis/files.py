@@ -188,7 +188,7 @@ def _read(
         target=target.name,
         workload=workload,
         profile=profile,
-        hints=build_hints(machine, workload, profile),
+        hints=build_hints(workload, profile),
         diagnostics=_reported(document, without_repeats(diagnostics), options),
         dependencies=machine.home.dependencies(),
     )

@@ -92,13 +92,16 @@ def uncounted(m: Machine, node: ast.For | ast.While, trips: str, body: Callable[
     records, visits = len(m.records), len(m.visits)
     if m.in_kernel and not m.foreign:
         name = ast.unparse(node.target) if isinstance(node, ast.For) else ""
-        m.uncounted_loops.append((node.lineno, name.partition(" ")[0], trips))
+        end = node.end_lineno or node.lineno
+        m.uncounted_loops.append((node.lineno, name.partition(" ")[0], trips, end))
     body()
     m.uncounted.extend(m.records[records:])
     del m.records[records:]
     # Loops inside: how often each iterates is known, but not how often it is entered.
     for visit in m.visits[visits:]:
-        m.uncounted_loops.append((visit.line, visit.variable, str(visit.trips)))
+        m.uncounted_loops.append(
+            (visit.line, visit.variable, str(visit.trips), visit.end_line)
+        )
     del m.visits[visits:]
     forget(m, [node], "it is set in a loop that is not counted")
 

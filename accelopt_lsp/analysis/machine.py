@@ -180,7 +180,7 @@ class Machine:
     fresh: dict[int, int] = field(factory=dict)
     outputs: list[View] = field(factory=list)
     uncounted: list[Record] = field(factory=list)
-    uncounted_loops: list[tuple[int, str, str]] = field(factory=list)
+    uncounted_loops: list[tuple[int, str, str, int]] = field(factory=list)
     program: list[Any] = field(factory=list)
     sequence: int = 0
     depth: int = 0

@@ -14,11 +14,12 @@ from functools import cached_property
 from attrs import define, field, frozen
 
 from accelopt_lsp.analysis.affine import Var
-from accelopt_lsp.analysis.machine import Machine, Record
+from accelopt_lsp.analysis.machine import Record
 from accelopt_lsp.nki.issued import add_issued, add_traffic, count_issued, count_traffic
 from accelopt_lsp.nki.lowering import Issue, Lowered
 from accelopt_lsp.nki.operands import Buffer
 from accelopt_lsp.nki.profile import Issued
+from accelopt_lsp.nki.targets import Target
 from accelopt_lsp.nki.workload import Traffic
 
 LoopKey = tuple[int, str]
@@ -90,17 +91,17 @@ class Site:
         return issues_of(self.records)
 
 
-def parts_of(machine: Machine) -> tuple[Part, ...]:
+def parts_of(records: Iterable[Record], target: Target) -> tuple[Part, ...]:
     """All calls by nest, in the order of the text's execution."""
     grouped: dict[tuple[int, tuple[LoopKey, ...]], list[Record]] = defaultdict(list)
-    for record in machine.records:
+    for record in records:
         grouped[id(record.node), tuple([loop_key(v) for v in record.loops])].append(record)
     flows: dict[int, tuple[Mapping[str, int], Mapping[str, int]]] = {}
-    return tuple([_part(machine, loops, found, flows) for (_, loops), found in grouped.items()])
+    return tuple([_part(target, loops, found, flows) for (_, loops), found in grouped.items()])
 
 
 def _part(
-    machine: Machine,
+    target: Target,
     loops: tuple[LoopKey, ...],
     records: list[Record],
     flows: dict[int, tuple[Mapping[str, int], Mapping[str, int]]],
@@ -125,7 +126,7 @@ def _part(
         first.node,
         loops,
         tuple(records),
-        count_issued(issues, machine.target),
+        count_issued(issues, target),
         count_traffic(issues),
         flops,
         moved,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from accelopt_lsp.analysis.coverage import (
     Footprint,
@@ -72,7 +72,7 @@ def collect(machine: Machine) -> Facts:
     """The workload, and the parts that it is the sum of. Linear in what the run wrote down."""
     from accelopt_lsp.analysis.roofline import ceilings
 
-    parts = parts_of(machine)
+    parts = parts_of(machine.records, machine.target)
     lives = lifetimes(machine)
     uses = uses_by_storage(machine)
     sbuf = occupation(lives, Buffer.SBUF, machine.accesses)
@@ -104,16 +104,35 @@ def collect(machine: Machine) -> Facts:
         ceilings_ns=ceilings(issued, issues_of(machine.records), machine.target, machine.dialect),
         unknowns=tuple(dict.fromkeys(machine.unknowns)),
         unknown_instructions=unsupported,
+        uncounted=_uncounted(machine),
     )
     return Facts(workload, parts, sites_of(parts), tuple(lives), uses)
 
 
-def _lines(parts: Iterable[Part], sbuf: Occupation, psum: Occupation) -> tuple[LineWork, ...]:
+def _uncounted(machine: Machine) -> tuple[LineWork, ...]:
+    """One execution of each line in loops whose iterations are not known."""
+    found: dict[int, list[Record]] = {}
+    for record in machine.uncounted:
+        calls = found.setdefault(record.line, [])
+        if all(record.node is not known.node for known in calls):
+            calls.append(evolve(record, times=1))
+    once = [record for records in found.values() for record in records]
+    return _lines(parts_of(once, machine.target), None, None)
+
+
+def _lines(
+    parts: Iterable[Part], sbuf: Occupation | None, psum: Occupation | None
+) -> tuple[LineWork, ...]:
     by_line: dict[int, list[Part]] = defaultdict(list)
     for part in parts:
         by_line[part.line].append(part)
     return tuple(
-        _line(line, found, sbuf.by_line.get(line), psum.by_line.get(line))
+        _line(
+            line,
+            found,
+            None if sbuf is None else sbuf.by_line.get(line),
+            None if psum is None else psum.by_line.get(line),
+        )
         for line, found in sorted(by_line.items())
     )
 
@@ -280,8 +299,11 @@ def _loops(machine: Machine, parts: Iterable[Part]) -> tuple[LoopWork, ...]:
         )
         for key, found in trips.items()
     ]
-    unknown = {(line, variable) for line, variable, _ in machine.uncounted_loops}
-    counted += [LoopWork(*key, None, None) for key in unknown]
+    unknown = {(line, name): (text, end) for line, name, text, end in machine.uncounted_loops}
+    counted += [
+        LoopWork(*key, None, None, end_line=end, written=text)
+        for key, (text, end) in unknown.items()
+    ]
     return tuple(sorted(counted, key=lambda loop: (loop.line, loop.variable)))
 
 

@@ -278,6 +278,23 @@ class LineProfile:
 
 
 @frozen(slots=True)
+class LineIssued:
+    """What one source line issues over the whole kernel, before anything the compiler does.
+
+    Attributes:
+        line: from 1.
+        issued: totals.
+        routes: payload of its transfers in bytes by route, such as ``hbm->sbuf``.
+        descriptor_bytes: size of its smallest DMA descriptor; None if it moves nothing.
+    """
+
+    line: int
+    issued: Issued
+    routes: Mapping[str, int] = field(factory=dict)
+    descriptor_bytes: int | None = None
+
+
+@frozen(slots=True)
 class Profile:
     """Performance of one kernel with one set of arguments on one target.
 
@@ -306,6 +323,7 @@ class Profile:
         what_ifs: latencies with one thing changed; None if they were not asked for.
         stream: hash of the issued instructions, their operands' places and order; None where
             they are not known. Kernels that differ only in how they are written share it.
+        issued_lines: counts before the compiler by source line; None where nobody counted them.
         notes: remarks for people.
         cached: taken from the result cache; everything else is as if it had been computed.
     """
@@ -332,6 +350,7 @@ class Profile:
     engines: tuple[EngineUse, ...] | None = None
     what_ifs: tuple[WhatIf, ...] | None = None
     stream: str | None = None
+    issued_lines: tuple[LineIssued, ...] | None = None
     notes: tuple[str, ...] = ()
     cached: bool = False
 

@@ -8,7 +8,7 @@ from enum import StrEnum
 from attrs import field, frozen
 
 from accelopt_lsp.nki.operands import Buffer, OperandType
-from accelopt_lsp.nki.profile import Issued
+from accelopt_lsp.nki.profile import Issued, Provenance
 
 
 @frozen(slots=True)
@@ -115,6 +115,8 @@ class LoopWork:
         trips: iterations each time it is entered; None if unknown.
         total_trips: iterations over the whole kernel.
         end_line: its last line.
+        written: the number of iterations as it is written, where it is not known.
+        provenance: where ``trips`` and ``total_trips`` come from.
         issued: what its body issues over the whole kernel.
         traffic: of the transfers in its body.
         flops: FLOPs of the products in its body by data type.
@@ -128,6 +130,8 @@ class LoopWork:
     issued: Issued = Issued()
     traffic: Traffic = Traffic()
     flops: Mapping[str, int] = field(factory=dict)
+    written: str = ""
+    provenance: Provenance = Provenance.ESTIMATED
 
 
 @frozen(slots=True)
@@ -149,6 +153,7 @@ class LineWork:
             ``psum->vector`` and ``vector->sbuf``, over all partitions.
         flops: FLOPs of its products by data type of the operands.
         sbuf_live_bytes, psum_live_bytes: live bytes per partition while it runs, at most.
+        provenance: whether its counts were read off the source or traced.
     """
 
     line: int
@@ -165,6 +170,7 @@ class LineWork:
     flops: Mapping[str, int] = field(factory=dict)
     sbuf_live_bytes: int | None = None
     psum_live_bytes: int | None = None
+    provenance: Provenance = Provenance.ESTIMATED
 
 
 @frozen(slots=True)
@@ -211,6 +217,9 @@ class Workload:
         ceilings_ns: time that each resource needs at least: engines, ``dma`` (bandwidth), queues
             that trigger transfers, and ports that engines share.
         unknowns: (line, reason) for everything that analysis could not count.
+        uncounted: lines in loops whose iterations are not known: figures of one execution.
+        resolved: unknowns that a trace has filled in.
+        provenance: whether the totals were read off the source or traced.
     """
 
     lines: tuple[LineWork, ...] = ()
@@ -233,6 +242,9 @@ class Workload:
     ceilings_ns: Mapping[str, float] = field(factory=dict)
     unknowns: tuple[tuple[int, str], ...] = ()
     unknown_instructions: Mapping[str, int] = field(factory=dict)
+    uncounted: tuple[LineWork, ...] = ()
+    resolved: tuple[tuple[int, str], ...] = ()
+    provenance: Provenance = Provenance.ESTIMATED
 
     @property
     def complete(self) -> bool:

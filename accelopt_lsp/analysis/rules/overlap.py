@@ -207,8 +207,8 @@ def _one_tile(rule: SlowRule, context: Context, *, dma: bool) -> Iterator[Diagno
         first, second = _names((writer.engine,)), _names((reader.engine,))
         text = (
             f"{second} waits until {first} has filled all of `{storage.name}`: "
-            f"{time_text(writer.busy_ns)}, then {time_text(reader.busy_ns)}; in several parts both would "
-            "work at once"
+            f"{time_text(writer.busy_ns)}, then {time_text(reader.busy_ns)}; in several parts both "
+            "would work at once"
         )
         related = (context.related(writer.record.line, f"{first} fills it here"),)
         yield from rule.report(context, reader.record.node, share, text, related=related)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 from accelopt_lsp.nki.dtypes import DType
-from accelopt_lsp.nki.issued import count_issued
+from accelopt_lsp.nki.issued import count_issued, count_traffic
+from accelopt_lsp.nki.lowering import Issue
 from accelopt_lsp.nki.peak import Yardstick, percent_of_peak
-from accelopt_lsp.nki.profile import Profile, Provenance, WhatIf
+from accelopt_lsp.nki.profile import LineIssued, Profile, Provenance, WhatIf
 from accelopt_lsp.nki.targets import Target
 from accelopt_lsp.nki.traffic import spill_share
 from accelopt_lsp.profiler.simulator.timeline.attribution import (
@@ -107,5 +109,24 @@ def profile_from(
         engines=engine_uses(schedule) if known else None,
         what_ifs=what_ifs if known else None,
         stream=trace.digest(),
+        issued_lines=issued_lines(trace, counts, target),
         notes=(*schedule.notes, *notes, *(() if len(trace) else (NOTHING,))),
     )
+
+
+def issued_lines(trace: Trace, counts: Mapping[int, int], target: Target) -> tuple[LineIssued, ...]:
+    """What each source line issues, in the order of the text.
+
+    Args:
+        counts: executions by template.
+    """
+    by_line: dict[int, list[tuple[Issue, int]]] = {}
+    for code, count in counts.items():
+        template = trace.templates[code]
+        by_line.setdefault(template.line, []).append((template.issue, count))
+    found = []
+    for line, issues in sorted(by_line.items()):
+        traffic = count_traffic(issues)
+        smallest = min(traffic.descriptors, default=None)
+        found.append(LineIssued(line, count_issued(issues, target), traffic.routes, smallest))
+    return tuple(found)

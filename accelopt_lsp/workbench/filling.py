@@ -1,0 +1,157 @@
+"""What analysis could not know, filled in from a traced run.
+
+Static analysis counts without executing anything, and says where that ends: a loop over a list that
+it does not know, a call into a library, a branch on a value. A simulated profile has counted what
+every line issued. Both count the same things with the same code, so figures of the one take the
+place of unknowns of the other; each says where it comes from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from attrs import evolve
+
+from accelopt_lsp.analysis import KernelAnalysis
+from accelopt_lsp.analysis.hints import build_hints
+from accelopt_lsp.nki.profile import LineIssued, Profile, Provenance
+from accelopt_lsp.nki.workload import LineWork, LoopWork, Traffic, Workload
+from accelopt_lsp.workbench.profile import (
+    ProfileReport,
+    ProfileRequest,
+    known_profile,
+    profile_kernel,
+)
+from accelopt_lsp.workbench.requests import KernelRequest
+from accelopt_lsp.workbench.settings import Settings
+
+
+def wants_trace(analysis: KernelAnalysis) -> bool:
+    """Whether a traced run would tell something that analysis does not."""
+    work = analysis.workload
+    lacks = analysis.arguments.missing and analysis.arguments.reference is None
+    return work is not None and not work.complete and not lacks
+
+
+def trace_request(
+    path: Path, text: str, function: str, settings: Settings | None = None
+) -> ProfileRequest:
+    """A run on shapes alone, in the sandboxed child; nothing is verified."""
+    return ProfileRequest(KernelRequest(path, text, function, settings=settings), verify=False)
+
+
+async def traced(
+    path: Path, text: str, function: str, settings: Settings | None = None
+) -> ProfileReport:
+    """Trace a kernel; :func:`known_trace` finds the result from then on.
+
+    Raises:
+        RequestError: the kernel cannot be found or lacks arguments.
+        SettingsError: the project's settings cannot be used.
+    """
+    return await profile_kernel(trace_request(path, text, function, settings))
+
+
+def known_trace(
+    path: Path, text: str, function: str, settings: Settings | None = None
+) -> Profile | None:
+    """The profile of an earlier run of the kernel as it stands, verified or not. Runs nothing."""
+    request = trace_request(path, text, function, settings)
+    return known_profile(evolve(request, verify=True)) or known_profile(request)
+
+
+def filled(analysis: KernelAnalysis, profile: Profile) -> KernelAnalysis:
+    """An analysis with what a simulated profile of the same text knows.
+
+    Lines that analysis had counted in full keep their figures; all others, totals and the
+    profile come from the run. Diagnostics stay: they are about the text.
+
+    Args:
+        profile: simulated, of the same text and arguments.
+    """
+    work = analysis.workload or Workload()
+    if profile.issued_lines is not None and not work.complete:
+        work = _filled(work, profile, profile.issued_lines)
+    return evolve(
+        analysis, workload=work, profile=profile, hints=build_hints(work, profile)
+    )
+
+
+def _filled(work: Workload, profile: Profile, traced: tuple[LineIssued, ...]) -> Workload:
+    counted = {line.line: line for line in work.lines}
+    once = {line.line: line for line in work.uncounted}
+    lines = tuple(_line(row, counted.get(row.line), once.get(row.line)) for row in traced)
+    runs = {line.line: line.count for line in lines}
+    routes: dict[str, int] = {}
+    for row in traced:
+        for route, count in row.routes.items():
+            routes[route] = routes.get(route, 0) + count
+    return evolve(
+        work,
+        lines=lines,
+        loops=tuple(_loop(loop, work, runs) for loop in work.loops),
+        issued=profile.issued,
+        traffic=Traffic(routes),
+        unknowns=(),
+        resolved=work.unknowns,
+        unknown_instructions={},
+        provenance=profile.provenance,
+    )
+
+
+def _line(row: LineIssued, known: LineWork | None, once: LineWork | None) -> LineWork:
+    if known is not None and dict(known.issued.instructions) == dict(row.issued.instructions):
+        return known
+    engine, busy = max(row.issued.engine_ns.items(), key=lambda i: i[1], default=("", 0.0))
+    return LineWork(
+        line=row.line,
+        count=_executions(row, once or known),
+        issued=row.issued,
+        engine=engine,
+        engine_ns=busy,
+        shape=None if once is None else once.shape,
+        descriptor_bytes=row.descriptor_bytes,
+        traffic=Traffic(row.routes),
+        provenance=Provenance.SIMULATED,
+    )
+
+
+def _executions(row: LineIssued, once: LineWork | None) -> int:
+    """How often the line's call ran, judged by what one execution issues."""
+    total = row.issued.total_instructions
+    if once is None or not once.issued.total_instructions:
+        return min(row.issued.instructions.values(), default=1)
+    return max(1, total * max(once.count, 1) // once.issued.total_instructions)
+
+
+def _loop(loop: LoopWork, work: Workload, runs: dict[int, int]) -> LoopWork:
+    """A loop of unknown length: its body ran as often as the lines that stand right in it."""
+    if loop.total_trips is not None:
+        return loop
+    inner = [
+        other
+        for other in work.loops
+        if loop.line < other.line and other.end_line <= loop.end_line and other is not loop
+    ]
+    own = [
+        count
+        for line, count in runs.items()
+        if loop.line < line <= loop.end_line and not _inside(line, inner)
+    ]
+    total = max(own, default=None)
+    entries = _entries(loop, work)
+    trips = total // entries if total is not None and entries and total % entries == 0 else None
+    return evolve(loop, trips=trips, total_trips=total, provenance=Provenance.SIMULATED)
+
+
+def _inside(line: int, loops: Iterable[LoopWork]) -> bool:
+    return any(loop.line <= line <= loop.end_line for loop in loops)
+
+
+def _entries(loop: LoopWork, work: Workload) -> int | None:
+    """How often a loop is entered; None if a loop around it is not known either."""
+    around = [o for o in work.loops if o.line < loop.line <= o.end_line]
+    if not around:
+        return 1
+    return max(around, key=lambda o: o.line).total_trips
