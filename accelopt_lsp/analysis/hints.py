@@ -60,7 +60,13 @@ def _loop_hints(workload: Workload) -> Iterator[Hint]:
         if loop.total_trips is None:
             reasons = [why for line, why in workload.unknowns if line == loop.line]
             detail = "; ".join(dict.fromkeys(reasons))
-            yield Hint(loop.line, "loop", f"{loop.written or '?'} trips", detail)
+            if loop.trips is not None:
+                detail = (
+                    f"`{loop.variable}` takes {loop.trips} iterations each time; how often the "
+                    "loop is entered is not known."
+                )
+            count = loop.written or "?" if loop.trips is None else str(loop.trips)
+            yield Hint(loop.line, "loop", f"{count} trips", detail)
             continue
         around = [
             other.trips

@@ -287,11 +287,13 @@ def _loops(machine: Machine, parts: Iterable[Part]) -> tuple[LoopWork, ...]:
     for part in parts:
         for key in dict.fromkeys(part.loops):
             inside[key].append(part)
+    unknown = {(line, name): (text, end) for line, name, text, end in machine.uncounted_loops}
+    spans = [(line, end) for (line, _), (_, end) in unknown.items()]
     counted = [
         LoopWork(
             *key,
             next(iter(found)) if len(found) == 1 else None,
-            totals[key],
+            None if any(a < key[0] <= b for a, b in spans) else totals[key],
             ends[key],
             total_issued(inside[key]),
             add_traffic(part.traffic for part in inside[key]),
@@ -299,7 +301,6 @@ def _loops(machine: Machine, parts: Iterable[Part]) -> tuple[LoopWork, ...]:
         )
         for key, found in trips.items()
     ]
-    unknown = {(line, name): (text, end) for line, name, text, end in machine.uncounted_loops}
     counted += [
         LoopWork(*key, None, None, end_line=end, written=text)
         for key, (text, end) in unknown.items()

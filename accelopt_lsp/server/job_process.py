@@ -114,6 +114,22 @@ async def _profile(request: Request, report: Report) -> Outcome:
     return Outcome(name, profile=found.profile, correct=correct, problem=problem)
 
 
+async def trace(request: Request, report: Report) -> Outcome:
+    """Trace a kernel on shapes, so that the next analysis of its text knows what it did."""
+    return await _reporting(request, _trace(request))
+
+
+async def _trace(request: Request) -> Outcome:
+    from accelopt_lsp.workbench.filling import traced
+
+    kernel = _kernel_request(request)
+    found = await traced(kernel.path, request.text, request.function or "", kernel.settings)
+    name = found.kernel.source.qualname
+    if found.failure is not None:
+        return Outcome(name, problem=_problem(found.failure))
+    return Outcome(name, profile=found.profile)
+
+
 def wrong_output(kernel: str, profile: Profile | None) -> str:
     """What to say of a kernel whose outputs differ from its reference's."""
     error = profile.max_relative_error if profile is not None else None
@@ -182,7 +198,12 @@ def _optimized(found: OptimizeReport) -> Outcome:
     )
 
 
-USE_CASES: Mapping[str, UseCase] = {"profile": profile, "recheck": recheck, "optimize": optimize}
+USE_CASES: Mapping[str, UseCase] = {
+    "profile": profile,
+    "recheck": recheck,
+    "optimize": optimize,
+    "trace": trace,
+}
 
 
 if __name__ == "__main__":

@@ -66,6 +66,10 @@ class Jobs:
     def working_on(self, key: tuple[str, ...]) -> Job | None:
         return next((job for job in self._running.values() if job.key == key), None)
 
+    def of(self, operation: str, uri: str) -> tuple[Job, ...]:
+        """The jobs of one kind on one document."""
+        return tuple(j for j in self._running.values() if j.key[:2] == (operation, uri))
+
     def start(
         self, title: str, key: tuple[str, ...], body: Callable[[Job], Awaitable[None]]
     ) -> Job:

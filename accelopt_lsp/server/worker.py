@@ -16,7 +16,7 @@ from accelopt_lsp.server.channel import Pipe
 from accelopt_lsp.server.snapshot import HintView, KernelView, Request, Situation, Snapshot
 
 if TYPE_CHECKING:
-    from accelopt_lsp.nki.profile import Profile
+    from accelopt_lsp.analysis import KernelAnalysis
     from accelopt_lsp.workbench.settings import Settings
 
 Handler = Callable[[Any], Any]
@@ -68,10 +68,10 @@ def check(request: Request) -> Snapshot:
             arguments=kernel.arguments,
             directive=directive_template(kernel.source),
             workload=kernel.workload,
-            profile=_simulated(request, kernel.source.qualname, settings) or kernel.profile,
+            profile=kernel.profile,
             hints=tuple(HintView(h.line, h.kind, h.text, h.detail) for h in kernel.hints),
         )
-        for kernel in found.kernels
+        for kernel in [_filled(k, request, settings) for k in found.kernels]
     )
     aliases = find_aliases(Document.parse(request.text)).table
     return Snapshot(
@@ -84,13 +84,12 @@ def check(request: Request) -> Snapshot:
     )
 
 
-def _simulated(request: Request, function: str, settings: Settings) -> Profile | None:
-    """The result of an earlier run of the kernel as it stands, if the cache has it."""
-    from accelopt_lsp.workbench.profile import ProfileRequest, known_profile
-    from accelopt_lsp.workbench.requests import KernelRequest
+def _filled(kernel: KernelAnalysis, request: Request, settings: Settings) -> KernelAnalysis:
+    """A kernel with the figures of an earlier run of the text as it stands, if there was one."""
+    from accelopt_lsp.workbench.filling import filled, known_trace
 
-    kernel = KernelRequest(Path(request.path), request.text, function, settings=settings)
-    return known_profile(ProfileRequest(kernel))
+    profile = known_trace(kernel, Path(request.path), request.text, settings)
+    return kernel if profile is None else filled(kernel, profile)
 
 
 _known_pages: dict[str, str | None] = {}

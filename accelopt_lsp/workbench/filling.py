@@ -54,11 +54,14 @@ async def traced(
 
 
 def known_trace(
-    path: Path, text: str, function: str, settings: Settings | None = None
+    analysis: KernelAnalysis, path: Path, text: str, settings: Settings
 ) -> Profile | None:
     """The profile of an earlier run of the kernel as it stands, verified or not. Runs nothing."""
-    request = trace_request(path, text, function, settings)
-    return known_profile(evolve(request, verify=True)) or known_profile(request)
+    request = trace_request(path, text, analysis.source.qualname, settings)
+    found = known_profile(evolve(request, verify=True))
+    if found is None and analysis.arguments.reference is not None:
+        found = known_profile(request)
+    return found
 
 
 def filled(analysis: KernelAnalysis, profile: Profile) -> KernelAnalysis:
@@ -73,9 +76,7 @@ def filled(analysis: KernelAnalysis, profile: Profile) -> KernelAnalysis:
     work = analysis.workload or Workload()
     if profile.issued_lines is not None and not work.complete:
         work = _filled(work, profile, profile.issued_lines)
-    return evolve(
-        analysis, workload=work, profile=profile, hints=build_hints(work, profile)
-    )
+    return evolve(analysis, workload=work, profile=profile, hints=build_hints(work, profile))
 
 
 def _filled(work: Workload, profile: Profile, traced: tuple[LineIssued, ...]) -> Workload:
@@ -90,7 +91,7 @@ def _filled(work: Workload, profile: Profile, traced: tuple[LineIssued, ...]) ->
     return evolve(
         work,
         lines=lines,
-        loops=tuple(_loop(loop, work, runs) for loop in work.loops),
+        loops=_loops(work, runs),
         issued=profile.issued,
         traffic=Traffic(routes),
         unknowns=(),
@@ -125,33 +126,35 @@ def _executions(row: LineIssued, once: LineWork | None) -> int:
     return max(1, total * max(once.count, 1) // once.issued.total_instructions)
 
 
-def _loop(loop: LoopWork, work: Workload, runs: dict[int, int]) -> LoopWork:
-    """A loop of unknown length: its body ran as often as the lines that stand right in it."""
-    if loop.total_trips is not None:
-        return loop
+def _loops(work: Workload, runs: dict[int, int]) -> tuple[LoopWork, ...]:
+    """Loops of unknown length: a body ran as often as the lines that stand right in it."""
+    done: list[LoopWork] = []
+    for loop in work.loops:
+        if loop.total_trips is None:
+            loop = _loop(loop, work, done, runs)
+        done.append(loop)
+    return tuple(done)
+
+
+def _loop(loop: LoopWork, work: Workload, done: list[LoopWork], runs: dict[int, int]) -> LoopWork:
     inner = [
-        other
-        for other in work.loops
-        if loop.line < other.line and other.end_line <= loop.end_line and other is not loop
+        other for other in work.loops if loop.line < other.line and other.end_line <= loop.end_line
     ]
     own = [
         count
         for line, count in runs.items()
         if loop.line < line <= loop.end_line and not _inside(line, inner)
     ]
+    around = [o for o in done if o.line < loop.line <= o.end_line]
+    entries = max(around, key=lambda o: o.line).total_trips if around else 1
     total = max(own, default=None)
-    entries = _entries(loop, work)
-    trips = total // entries if total is not None and entries and total % entries == 0 else None
+    trips = loop.trips
+    if trips is not None and entries is not None:
+        total = trips * entries
+    elif total is not None and entries and total % entries == 0:
+        trips = total // entries
     return evolve(loop, trips=trips, total_trips=total, provenance=Provenance.SIMULATED)
 
 
 def _inside(line: int, loops: Iterable[LoopWork]) -> bool:
     return any(loop.line <= line <= loop.end_line for loop in loops)
-
-
-def _entries(loop: LoopWork, work: Workload) -> int | None:
-    """How often a loop is entered; None if a loop around it is not known either."""
-    around = [o for o in work.loops if o.line < loop.line <= o.end_line]
-    if not around:
-        return 1
-    return max(around, key=lambda o: o.line).total_trips

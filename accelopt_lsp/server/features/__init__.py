@@ -14,6 +14,7 @@ from accelopt_lsp.server.features import (
     optimize,
     profile,
     synchronization,
+    tracing,
 )
 
 FEATURES = (
@@ -28,4 +29,5 @@ FEATURES = (
     profile,
     arguments,
     explain,
+    tracing,
 )

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from lsprotocol import types as lsp
 
+from accelopt_lsp.server.features import tracing
+
 if TYPE_CHECKING:
     from accelopt_lsp.server.app import App
 
@@ -20,6 +22,8 @@ def register(app: App) -> None:
     @app.server.on(lsp.TEXT_DOCUMENT_DID_CHANGE)
     async def changed(params: lsp.DidChangeTextDocumentParams) -> None:
         document = app.documents.get(params.text_document.uri)
+        if document is not None:
+            tracing.cancel(app, document.uri)
         if document is not None and app.configuration.diagnostics == "onType":
             app.analyses.schedule(document)
 
@@ -31,12 +35,15 @@ def register(app: App) -> None:
             app.analyses.schedule(document, at_once=True)
             if app.client.pulls_diagnostics:
                 app.refresh()
+        if document is not None:
+            tracing.after_save(app, document)
 
     @app.server.on(lsp.TEXT_DOCUMENT_DID_CLOSE)
     async def closed(params: lsp.DidCloseTextDocumentParams) -> None:
         uri = params.text_document.uri
         if app.documents.get(uri) is not None:
             return  # opened again before this handler ran
+        tracing.cancel(app, uri)
         app.analyses.forget(uri)
         app.findings.clear(uri)
         app.profiles = {k: v for k, v in app.profiles.items() if k[0] != uri}
