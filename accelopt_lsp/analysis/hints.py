@@ -60,13 +60,12 @@ def _loop_hints(workload: Workload) -> Iterator[Hint]:
         if loop.total_trips is None:
             reasons = [why for line, why in workload.unknowns if line == loop.line]
             detail = "; ".join(dict.fromkeys(reasons))
-            if loop.trips is not None:
+            if loop.written.isdigit():
                 detail = (
-                    f"`{loop.variable}` takes {loop.trips} iterations each time; how often the "
+                    f"`{loop.variable}` takes {loop.written} iterations each time; how often the "
                     "loop is entered is not known."
                 )
-            count = loop.written or "?" if loop.trips is None else str(loop.trips)
-            yield Hint(loop.line, "loop", f"{count} trips", detail)
+            yield Hint(loop.line, "loop", f"{loop.written or '?'} trips", detail)
             continue
         around = [
             other.trips

@@ -99,9 +99,7 @@ def uncounted(m: Machine, node: ast.For | ast.While, trips: str, body: Callable[
     del m.records[records:]
     # Loops inside: how often each iterates is known, but not how often it is entered.
     for visit in m.visits[visits:]:
-        m.uncounted_loops.append(
-            (visit.line, visit.variable, str(visit.trips), visit.end_line)
-        )
+        m.uncounted_loops.append((visit.line, visit.variable, str(visit.trips), visit.end_line))
     del m.visits[visits:]
     forget(m, [node], "it is set in a loop that is not counted")
 

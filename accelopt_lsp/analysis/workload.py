@@ -288,12 +288,11 @@ def _loops(machine: Machine, parts: Iterable[Part]) -> tuple[LoopWork, ...]:
         for key in dict.fromkeys(part.loops):
             inside[key].append(part)
     unknown = {(line, name): (text, end) for line, name, text, end in machine.uncounted_loops}
-    spans = [(line, end) for (line, _), (_, end) in unknown.items()]
     counted = [
         LoopWork(
             *key,
             next(iter(found)) if len(found) == 1 else None,
-            None if any(a < key[0] <= b for a, b in spans) else totals[key],
+            totals[key],
             ends[key],
             total_issued(inside[key]),
             add_traffic(part.traffic for part in inside[key]),
