@@ -1,7 +1,8 @@
 """Where a kernel's arguments come from, without running anything.
 
 The first source that knows a parameter wins: overrides, directive, reference file, annotation,
-asserts and unpackings in the body, call sites in the same file.
+asserts and unpackings in the body, call sites in the same file, call sites in other files of
+the project.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from accelopt_lsp.analysis.directives import (
 )
 from accelopt_lsp.analysis.kernels import KernelSource, Parameter, find_kernels
 from accelopt_lsp.analysis.syntax import Document
+from accelopt_lsp.analysis.workspace import Workspace
 from accelopt_lsp.nki.arguments import ArgumentSpec, KernelArguments
 
 __all__ = [
@@ -42,6 +44,7 @@ def discover_arguments(
     *,
     path: Path | None = None,
     overrides: Mapping[str, ArgumentSpec] | None = None,
+    workspace: Workspace | None = None,
 ) -> KernelArguments:
     """What to call a kernel with, as far as the source tells. Never raises.
 
@@ -50,6 +53,7 @@ def discover_arguments(
         kernel: which kernel.
         path: where the file is, to look for a reference beside it.
         overrides: SPECs that win over everything.
+        workspace: the files around it, in which calls are looked for; None looks in no other file.
     """
     from accelopt_lsp.analysis.inference import annotated, call_site_grid, inferred, referenced
 
@@ -80,8 +84,10 @@ def discover_arguments(
     if unresolved():
         add("annotation", dict(annotated(document, kernel)))
     if unresolved():
-        for origin, specs in inferred(document, kernel, values):
+        for origin, specs in inferred(document, kernel, path=path, workspace=workspace):
             add(origin, specs)
+            if not unresolved():
+                break
     return KernelArguments(
         values=values,
         target=directive.target,

@@ -145,9 +145,11 @@ def analyze_kernel(
     """Analyze one kernel of a file. Never raises."""
     options = options or AnalysisOptions()
     overrides = options.overrides_for(kernel)
-    arguments = discover_arguments(document, kernel, path=path, overrides=overrides)
-    target = target_for(kernel, arguments, options)
     workspace = workspace or Workspace()
+    arguments = discover_arguments(
+        document, kernel, path=path, overrides=overrides, workspace=workspace
+    )
+    target = target_for(kernel, arguments, options)
     key = kernel_key(document, kernel, arguments, target.name, path, options)
     known = find_known(document, key, workspace)
     if known is not None:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from attrs import define, field
-
 from accelopt_lsp.analysis.affine import NeedSplit, Undecided
+from accelopt_lsp.analysis.callers import Caller, callers_elsewhere, calls_in
 from accelopt_lsp.analysis.kernels import KernelSource, Parameter, call_sites
 from accelopt_lsp.analysis.machine import KernelRaises, Machine, OutOfSteps
 from accelopt_lsp.analysis.references import as_dtype
 from accelopt_lsp.analysis.runner import evaluate, new_machine
+from accelopt_lsp.analysis.shape_facts import shape_facts
 from accelopt_lsp.analysis.syntax import Document
-from accelopt_lsp.analysis.tree import call_nodes, function_node, module_of
+from accelopt_lsp.analysis.tree import function_node, module_of
 from accelopt_lsp.analysis.values import Function, HostArray, ListValue, Ref, Value
+from accelopt_lsp.analysis.workspace import Workspace
 from accelopt_lsp.nki.arguments import ArgumentSpec, LiteralSpec, NameSpec, TensorSpec
 from accelopt_lsp.nki.dtypes import FLOAT32, DType
 from accelopt_lsp.nki.python_source import parse_expression
@@ -120,159 +121,58 @@ def _call(machine: Machine, name: str, args: list[Value]) -> Value:
         return None
 
 
-@define(slots=True)
-class ShapeFacts:
-    """What a kernel's own text says about its arguments' shapes."""
-
-    whole: dict[str, tuple[int, ...]] = field(factory=dict)
-    sizes: dict[str, dict[int, int]] = field(factory=dict)
-    ranks: dict[str, int] = field(factory=dict)
-    names: dict[str, list[tuple[str, int]]] = field(factory=dict)
-    equal: list[set[str]] = field(factory=list)
-
-    def specs(self) -> dict[str, ArgumentSpec]:
-        found: dict[str, ArgumentSpec] = {}
-        for name, rank in self.ranks.items():
-            known = self.sizes.get(name, {})
-            if all(axis in known for axis in range(rank)):
-                self.whole.setdefault(name, tuple(known[axis] for axis in range(rank)))
-        for group in self.equal:
-            known_shape = next((self.whole[n] for n in group if n in self.whole), None)
-            for name in group if known_shape is not None else ():
-                self.whole.setdefault(name, known_shape or ())
-        for name, shape in self.whole.items():
-            if shape and all(n > 0 for n in shape):
-                found[name] = TensorSpec(shape, FLOAT32)
-        return found
-
-
-def inferred(document: Document, kernel: KernelSource, known: Mapping[str, ArgumentSpec]) -> Found:
+def inferred(
+    document: Document,
+    kernel: KernelSource,
+    *,
+    path: Path | None = None,
+    workspace: Workspace | None = None,
+) -> Found:
     """(origin, SPECs) from asserts and unpackings, then from call sites."""
     node = function_node(document, kernel)
     if node is not None:
-        facts = _shape_facts(document, kernel, node)
+        facts = shape_facts(document, kernel, node, (p.name for p in _parameters(kernel)))
         specs = facts.specs()
-        if specs:
-            yield f"assert ({ASSUMED})", specs
-    yield from _from_call_sites(document, kernel)
+        typed = {name: spec for name, spec in specs.items() if name in facts.types}
+        if typed:
+            yield "assert", typed
+        assumed = {name: spec for name, spec in specs.items() if name not in typed}
+        if assumed:
+            yield f"assert ({ASSUMED})", assumed
+    yield from _from_call_sites(document, kernel, path, workspace)
 
 
-def _shape_facts(
-    document: Document, kernel: KernelSource, node: ast.FunctionDef | ast.AsyncFunctionDef
-) -> ShapeFacts:
-    machine = new_machine(document, dialect=kernel.dialect, aliases=kernel.aliases)
-    parameters = {p.name for p in _parameters(kernel)}
-    facts = ShapeFacts()
-    for statement in node.body:
-        if isinstance(statement, ast.Assign):
-            _unpacking(statement, parameters, facts)
-            _constant(machine, statement)
-        elif isinstance(statement, ast.Assert):
-            _assertion(machine, statement.test, parameters, facts)
-    for name, places in facts.names.items():
-        value = machine.scope.names.get(name)
-        if isinstance(value, int) and not isinstance(value, bool):
-            for parameter, axis in places:
-                facts.sizes.setdefault(parameter, {}).setdefault(axis, value)
-    return facts
+def _from_call_sites(
+    document: Document, kernel: KernelSource, path: Path | None, workspace: Workspace | None
+) -> Found:
+    """Arguments of calls whose arrays are made in plain sight: in the same file, then in others."""
+    own = calls_in(document, frozenset({kernel.name}))
+    yield from _from_callers(own, kernel, workspace)
+    if path is not None and workspace is not None:
+        others = callers_elsewhere(workspace, path, kernel.name)
+        yield from _from_callers(others, kernel, workspace)
 
 
-def _constant(machine: Machine, statement: ast.Assign) -> None:
-    """``M, N = 4096, 1024`` and the like, so that asserts can refer to them."""
-    from accelopt_lsp.analysis.statements import bind
-
-    value = evaluate(machine, statement.value)
-    items = value if isinstance(value, tuple) else (value,)
-    if all(isinstance(v, int) for v in items):
-        for target in statement.targets:
-            try:
-                bind(machine, target, value)
-            except (NeedSplit, Undecided, KernelRaises):
-                continue
-
-
-def _shape_owner(node: ast.expr, parameters: set[str]) -> str | None:
-    """``x`` for ``x.shape`` (also inside ``tuple(...)``), if x is a parameter."""
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and len(node.args) == 1:
-        if node.func.id in ("tuple", "list"):
-            node = node.args[0]
-    if isinstance(node, ast.Attribute) and node.attr == "shape":
-        if isinstance(node.value, ast.Name) and node.value.id in parameters:
-            return node.value.id
-    return None
-
-
-def _unpacking(statement: ast.Assign, parameters: set[str], facts: ShapeFacts) -> None:
-    owner = _shape_owner(statement.value, parameters)
-    if owner is None or len(statement.targets) != 1:
-        return
-    target = statement.targets[0]
-    if isinstance(target, ast.Tuple) and all(isinstance(e, ast.Name) for e in target.elts):
-        facts.ranks[owner] = len(target.elts)
-        for axis, element in enumerate(target.elts):
-            assert isinstance(element, ast.Name)
-            facts.names.setdefault(element.id, []).append((owner, axis))
-
-
-def _assertion(machine: Machine, test: ast.expr, parameters: set[str], facts: ShapeFacts) -> None:
-    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
-        for part in test.values:
-            _assertion(machine, part, parameters, facts)
-        return
-    if not isinstance(test, ast.Compare) or not all(isinstance(o, ast.Eq) for o in test.ops):
-        return
-    sides = [test.left, *test.comparators]
-    owners = {o for s in sides if (o := _shape_owner(s, parameters)) is not None}
-    if len(owners) > 1:
-        facts.equal.append(owners)
-    value = next(
-        (v for s in sides if isinstance(v := evaluate(machine, s), int | tuple | ListValue)), None
-    )
-    if value is None or isinstance(value, bool):
-        return
-    items = value.items if isinstance(value, ListValue) else value
-    for side in sides:
-        _equal_to(side, items, parameters, facts)
-
-
-def _equal_to(side: ast.expr, value: Value, parameters: set[str], facts: ShapeFacts) -> None:
-    owner = _shape_owner(side, parameters)
-    if owner is not None and isinstance(value, tuple | list):
-        if all(isinstance(n, int) for n in value):
-            facts.whole.setdefault(owner, tuple(value))
-        return
-    if not isinstance(value, int):
-        return
-    if isinstance(side, ast.Subscript) and isinstance(side.slice, ast.Constant):
-        owner = _shape_owner(side.value, parameters)
-        if owner is not None and isinstance(side.slice.value, int):
-            facts.sizes.setdefault(owner, {})[side.slice.value] = value
-    if isinstance(side, ast.Name):
-        for parameter, axis in facts.names.get(side.id, ()):
-            facts.sizes.setdefault(parameter, {})[axis] = value
-
-
-def _from_call_sites(document: Document, kernel: KernelSource) -> Found:
-    """Arguments of calls in the same file whose arrays are made in plain sight."""
+def _from_callers(
+    callers: Iterable[Caller], kernel: KernelSource, workspace: Workspace | None
+) -> Found:
     names = [p.name for p in _parameters(kernel)]
-    for site in call_sites(document, kernel):
-        call = _call_node(document, site.line, kernel.name)
-        if call is None:
-            continue
-        machine = new_machine(document, aliases=kernel.aliases)
-        for statement in _before(document, call):
+    for caller in callers:
+        machine = new_machine(caller.document, path=caller.path, workspace=workspace)
+        for statement in _before(caller.document, caller.node):
             try:
                 machine.run([statement])
             except (NeedSplit, Undecided, OutOfSteps, KernelRaises, RecursionError):
                 continue
         specs: dict[str, ArgumentSpec] = {}
-        for name, argument in zip(names, call.args, strict=False):
+        for name, argument in zip(names, caller.args, strict=False):
             _add_argument(machine, specs, name, argument)
-        for keyword in call.keywords:
+        for keyword in caller.keywords:
             if keyword.arg is not None:
                 _add_argument(machine, specs, keyword.arg, keyword.value)
         if specs:
-            yield f"call on line {site.line}", specs
+            file = "" if caller.path is None else f" of {caller.path.name}"
+            yield f"call on line {caller.node.lineno}{file}", specs
 
 
 def _add_argument(
@@ -281,14 +181,6 @@ def _add_argument(
     spec = tensor_annotation(machine, argument) or spec_of(evaluate(machine, argument))
     if spec is not None:
         specs[name] = spec
-
-
-def _call_node(document: Document, line: int, name: str) -> ast.Call | None:
-    for node in call_nodes(document, line):
-        callee = node.func.value if isinstance(node.func, ast.Subscript) else node.func
-        if isinstance(callee, ast.Name) and callee.id == name:
-            return node
-    return None
 
 
 def _before(document: Document, call: ast.Call) -> list[ast.stmt]:

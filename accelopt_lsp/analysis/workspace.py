@@ -271,17 +271,20 @@ class Workspace:
         limits: how much is read.
         evaluated: evaluated modules by (path, target, dialect), kept while nothing that they
             rest on changes.
+        looked_up: what else was found out about files, until the next :meth:`refresh`.
     """
 
     overlay: Overlay | None = None
     limits: Limits = Limits()
     evaluated: dict[Any, Any] = field(factory=dict)
+    looked_up: dict[Any, Any] = field(factory=dict)
     _sources: dict[Path, Source | None] = field(factory=dict)
     _stamps: dict[Path, tuple[int, int] | None] = field(factory=dict)
     _roots: dict[Path, tuple[Path, ...]] = field(factory=dict)
 
     def refresh(self) -> None:
         """Look again at every file that is known, and forget what changed."""
+        self.looked_up.clear()
         changed: set[str] = set()
         for path, source in list(self._sources.items()):
             stamp = _stamp(path)
@@ -317,6 +320,25 @@ class Workspace:
         found = None if text is None else Source(path, text, digest_of(text))
         self._sources[path] = found
         return found
+
+    def text(self, path: Path, limit: int) -> str | None:
+        """A file's text without keeping it: of the open buffer, else of the disk.
+
+        Args:
+            limit: bytes; a larger file is not read.
+        """
+        known = self._sources.get(path)
+        if known is not None:
+            return known.text
+        text = self.overlay(path) if self.overlay is not None else None
+        return _read(path, limit) if text is None else text
+
+    def project(self, path: Path) -> Path:
+        """The project's folder by its ``pyproject.toml`` and the like, else the file's own."""
+        for ancestor in path.parents[: self.limits.ancestors]:
+            if any((ancestor / marker).exists() for marker in _MARKERS):
+                return ancestor
+        return path.parent
 
     def locate(
         self, importer: Path, level: int, dotted: str, probed: dict[str, str | None]

@@ -11,6 +11,7 @@ from attrs import evolve, field, frozen
 from accelopt_lsp.analysis.arguments import discover_arguments
 from accelopt_lsp.analysis.kernels import KernelSource, find_kernels
 from accelopt_lsp.analysis.syntax import Document
+from accelopt_lsp.analysis.workspace import Workspace
 from accelopt_lsp.nki.arguments import ArgumentSpec, KernelArguments
 from accelopt_lsp.nki.dialects import Dialect
 from accelopt_lsp.workbench.settings import Settings, settings_for
@@ -127,7 +128,9 @@ def resolve_kernel(request: KernelRequest) -> ResolvedKernel:
     source = _select(find_kernels(document), request)
     settings = request.settings or settings_for(path)
     _check_names(source, request.arguments)
-    arguments = discover_arguments(document, source, path=path, overrides=request.arguments)
+    arguments = discover_arguments(
+        document, source, path=path, overrides=request.arguments, workspace=Workspace()
+    )
     if request.grid:
         arguments = evolve(arguments, grid=request.grid)
     reference = _reference(request, arguments, path)

@@ -125,6 +125,36 @@ def test_asserts_and_unpackings(body):
     assert "assumed" in found.origins["x"]
 
 
+TYPED = [
+    ("assert x.shape == (256, 512)\n    assert x.dtype == nl.bfloat16", "bf16[256,512]"),
+    ("assert x.shape == (256, 512) and x.dtype in (nl.float16, nl.bfloat16)", "f16[256,512]"),
+    ("assert x.shape == (M, N), x.dtype == np.int32", "f32[256,512]"),
+    ("assert x.ndim == 2\n    assert x.shape[0] == M\n    assert x.shape[1] == N", "f32[256,512]"),
+    ("kernel_assert(len(x.shape) == 1, 'one')\n    kernel_assert(x.shape[0] == N, '')", "f32[512]"),
+    ("n = x.shape[1]\n    m, _ = x.shape\n    assert n == N and m == M", "f32[256,512]"),
+]
+
+
+@pytest.mark.parametrize(("body", "spec"), TYPED)
+def test_types_ranks_and_checks_by_a_function(body, spec):
+    text = f"M, N = 256, 512\n\n\n@nki.jit\ndef kernel(x):\n    {body}\n    return x\n"
+    found = discover(text)
+    assert shown(found) == {"x": spec}
+    assert ("assumed" in found.origins["x"]) == spec.startswith("f32")
+
+
+def test_sizes_and_types_that_agree_with_others():
+    text = (
+        "@nki.jit\ndef kernel(a, b, c):\n    k, m = a.shape\n    k_, n = b.shape\n"
+        "    assert k == k_ and m == 128 and n == c.shape[1]\n    assert b.shape == (64, 512)\n"
+        "    assert c.ndim == 2 and c.shape[0] == m\n"
+        "    assert a.dtype == b.dtype == c.dtype\n    assert c.dtype == nl.float16\n    return a\n"
+    )
+    found = discover(text)
+    assert shown(found) == {"a": "f16[64,128]", "b": "f16[64,512]", "c": "f16[128,512]"}
+    assert set(found.origins.values()) == {"assert"}
+
+
 def test_equal_shapes_and_what_stays_unknown():
     text = (
         "@nki.jit\ndef kernel(q, k, v, w):\n    d, s = q.shape\n"
@@ -142,6 +172,9 @@ CALLS = [
     "    kernel(a, n=3)\n",
     "def main():\n    for _ in range(3):\n        kernel[2](np.ones((8, 16), np.float16), 3)\n",
     "kernel(nt.tensor[[8, 16], nl.float16], 3)\n",
+    "nki.simulate_kernel(kernel, np.zeros((8, 16), np.float16), 3)\n",
+    "nki.simulate_kernel(kernel[2], np.zeros((8, 16), np.float16), n=3)\n",
+    "nki.benchmark(iters=10)(kernel)(np.zeros((8, 16), np.float16), 3)\n",
 ]
 
 
