@@ -34,6 +34,7 @@ _EXTERNAL = frozenset(
     "hypothesis matplotlib pandas tqdm einops triton".split()
 )
 """Packages that no checkout brings along: not looked for."""
+MAX_TEXTS = 1000
 _PARSED_LIMIT = 600
 
 
@@ -280,6 +281,7 @@ class Workspace:
     looked_up: dict[Any, Any] = field(factory=dict)
     _sources: dict[Path, Source | None] = field(factory=dict)
     _stamps: dict[Path, tuple[int, int] | None] = field(factory=dict)
+    _texts: dict[Path, tuple[tuple[int, int] | None, str | None]] = field(factory=dict)
     _roots: dict[Path, tuple[Path, ...]] = field(factory=dict)
 
     def refresh(self) -> None:
@@ -322,16 +324,23 @@ class Workspace:
         return found
 
     def text(self, path: Path, limit: int) -> str | None:
-        """A file's text without keeping it: of the open buffer, else of the disk.
+        """A file's text as it is now: of the open buffer, else of the disk.
+
+        Other than :meth:`source`, it does not count as one of the modules that are known.
 
         Args:
             limit: bytes; a larger file is not read.
         """
-        known = self._sources.get(path)
-        if known is not None:
-            return known.text
         text = self.overlay(path) if self.overlay is not None else None
-        return _read(path, limit) if text is None else text
+        if text is not None:
+            return text
+        stamp = _stamp(path)
+        known = self._texts.get(path)
+        if known is None or known[0] != stamp:
+            if len(self._texts) >= MAX_TEXTS:
+                self._texts.clear()
+            known = self._texts[path] = stamp, _read(path, limit)
+        return known[1]
 
     def project(self, path: Path) -> Path:
         """The project's folder by its ``pyproject.toml`` and the like, else the file's own."""
