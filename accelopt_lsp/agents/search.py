@@ -54,7 +54,8 @@ class SearchEvent:
     Attributes:
         iteration: from 1; 0 before the first.
         iterations: how many there may be.
-        evaluations: finished evaluations.
+        evaluations: finished evaluations, verifications included.
+        candidates: attempts that were given to the profiler.
         baseline_ms, best_ms: latencies so far.
         message: what is being tried.
         fraction: share of the search that is done, as far as one can tell.
@@ -64,6 +65,7 @@ class SearchEvent:
     iteration: int
     iterations: int
     evaluations: int
+    candidates: int
     baseline_ms: float
     best_ms: float
     message: str
@@ -455,6 +457,7 @@ class BeamSearch:
                 iteration=self._iteration,
                 iterations=settings.iterations,
                 evaluations=self._evaluator.finished,
+                candidates=self._evaluator.started,
                 baseline_ms=baseline,
                 best_ms=min([baseline, *known]),
                 message=self._message,

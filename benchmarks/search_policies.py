@@ -1,0 +1,221 @@
+"""Does the beam help, and does the memory? Speed-up against the number of profiled candidates.
+
+    search_policies.py [KERNEL ...] [--candidates N] [--plot FILE.svg] [--json FILE]
+
+Compares, on our example kernels and at equal cost (the same number of profiled candidates):
+
+- beam search with the memory of the other dialect's version of the same kernel,
+- beam search with an empty memory,
+- repeated sampling: every candidate is one step away from the kernel as it was.
+
+The offline roles play, so the figures say what search and memory do, not how good a model is. A
+row of the table is a kernel: its best speed-up after a quarter, half and all of the candidates, for
+each policy, and the candidates that each needed for 95 % of the best speed-up of all three (a dash
+where it never got there). Candidates that a search did not need (it reached the floor, or had
+nothing left to try) count as done. Evaluations that policies share are taken from a cache; they
+count for each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from attrs import define, evolve, field
+from rich.console import Console
+from rich.table import Table
+
+from accelopt_lsp.agents.search import SearchEvent, SearchSettings
+from accelopt_lsp.workbench.optimize import OptimizeRequest, optimize_kernel
+from accelopt_lsp.workbench.requests import KernelRequest
+
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+POLICIES = ("beam, memory", "beam", "sampling")
+REACHED = 0.95
+
+
+@define
+class Curve:
+    """Best speed-up so far after each profiled candidate; index 0 is the kernel as it was."""
+
+    best: list[float] = field(factory=lambda: [1.0])
+
+    def hear(self, event: SearchEvent) -> None:
+        while len(self.best) <= event.candidates:
+            self.best.append(self.best[-1])
+        self.best[event.candidates] = max(self.best[-1], event.speedup)
+
+    def upto(self, count: int) -> list[float]:
+        """Exactly ``count`` candidates: cut, or continued where the search had ended."""
+        return [*self.best, *[self.best[-1]] * count][: count + 1]
+
+
+def settings(policy: str, candidates: int, seed: int) -> SearchSettings:
+    """A policy with a limit on candidates; nothing else ends a search early."""
+    common = SearchSettings(
+        beam=2,
+        plans=6,
+        iterations=candidates,
+        patience=candidates,
+        max_evaluations=candidates,
+        budget_seconds=None,
+        fix_rounds=0,
+        seed=seed,
+    )
+    if policy == "sampling":
+        return evolve(common, beam=1, plans=candidates, iterations=1)
+    return common
+
+
+async def search(kernel: Path, policy: str, candidates: int, data_dir: Path, seed: int) -> Curve:
+    """One search; what it learns stays in ``data_dir``."""
+    curve = Curve()
+    request = OptimizeRequest(
+        KernelRequest(kernel),
+        settings(policy, candidates, seed),
+        use_memory=policy == "beam, memory",
+        data_dir=data_dir,
+    )
+    report = await optimize_kernel(request, curve.hear)
+    if report.failure is not None:
+        raise SystemExit(f"{kernel}: {report.failure.message}")
+    # Only what passed the final verification counts; what did not never was a speed-up.
+    final = report.speedup if report.improved and report.speedup else 1.0
+    curve.best = [min(value, final) for value in curve.best]
+    return curve
+
+
+def sibling(kernel: Path) -> Path:
+    """The same kernel in the other dialect: the earlier member of its family."""
+    other = "legacy" if kernel.parent.name == "current" else "current"
+    return EXAMPLES / other / kernel.name
+
+
+async def compare(kernel: Path, candidates: int, seed: int) -> dict[str, list[float]]:
+    """Curves of all policies on one kernel."""
+    curves = {}
+    for policy in POLICIES:
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = Path(scratch)
+            if policy == "beam, memory":
+                await search(sibling(kernel), policy, candidates, folder, seed)
+            found = await search(kernel, policy, candidates, folder, seed)
+        curves[policy] = found.upto(candidates)
+    return curves
+
+
+def needed(curve: Sequence[float], goal: float) -> int | None:
+    """Candidates until a speed-up is reached; None if it never is."""
+    return next((n for n, value in enumerate(curve) if value >= goal), None)
+
+
+def mean(values: Iterable[float]) -> float:
+    """Geometric mean, as speed-ups are ratios."""
+    found = list(values)
+    return prod(found) ** (1 / len(found))
+
+
+def show(results: dict[str, dict[str, list[float]]], candidates: int) -> None:
+    places = sorted({max(1, candidates // 4), max(1, candidates // 2), candidates})
+    table = Table(title=f"best speed-up after {' / '.join(map(str, places))} candidates")
+    table.add_column("kernel")
+    for policy in POLICIES:
+        table.add_column(policy, justify="right")
+    for policy in POLICIES:
+        table.add_column(f"{policy}: to {REACHED:.0%}", justify="right")
+    for name, curves in results.items():
+        goal = 1 + REACHED * (max(c[-1] for c in curves.values()) - 1)
+        cells = [" / ".join(f"{curves[p][n]:.2f}" for n in places) for p in POLICIES]
+        counts = [needed(curves[p], goal) for p in POLICIES]
+        table.add_row(name, *cells, *("-" if n is None else str(n) for n in counts))
+    means = [
+        " / ".join(f"{mean(c[p][n] for c in results.values()):.2f}" for n in places)
+        for p in POLICIES
+    ]
+    table.add_row("geometric mean", *means, *[""] * len(POLICIES), style="bold")
+    Console(width=150).print(table)
+    for first, second in (("beam, memory", "beam"), ("beam", "sampling")):
+        print(verdict(results, first, second))
+
+
+def verdict(results: dict[str, dict[str, list[float]]], first: str, second: str) -> str:
+    """Plainly, whether one policy wins: by its result, and by the candidates it needed."""
+    better = worse = sooner = later = 0
+    for curves in results.values():
+        ours, theirs = curves[first][-1], curves[second][-1]
+        better += ours > theirs * 1.005
+        worse += ours < theirs * 0.995
+        goal = 1 + REACHED * (min(ours, theirs) - 1)
+        count, other = needed(curves[first], goal), needed(curves[second], goal)
+        assert count is not None and other is not None
+        sooner += count < other
+        later += count > other
+    total = len(results)
+    return (
+        f"{first} against {second}: better on {better}, worse on {worse} of {total} kernels; to "
+        f"{REACHED:.0%} of what both reach sooner on {sooner}, later on {later}"
+    )
+
+
+def plot(results: dict[str, dict[str, list[float]]], file: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("svg")
+    from matplotlib import pyplot
+
+    columns = min(3, len(results))
+    rows = -(-len(results) // columns)
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "accelopt"}):
+        figure, axes = pyplot.subplots(
+            rows, columns, figsize=(3.4 * columns, 2.5 * rows), squeeze=False, sharex=True
+        )
+        for axis in axes.flat[len(results) :]:
+            axis.set_visible(False)
+        for axis, (name, curves) in zip(axes.flat, results.items(), strict=False):
+            for policy, style in zip(POLICIES, ("-", "--", ":"), strict=True):
+                axis.step(range(len(curves[policy])), curves[policy], style, where="post")
+            axis.set_title(name, fontsize=9)
+            axis.grid(alpha=0.3)
+        axes[0][0].legend(POLICIES, fontsize=7)
+        figure.supxlabel("profiled candidates", fontsize=9)
+        figure.supylabel("best speed-up", fontsize=9)
+        figure.tight_layout()
+        figure.savefig(file, metadata={"Date": None})
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("kernels", nargs="*", help="such as legacy/softmax; all by default")
+    parser.add_argument("--candidates", type=int, default=24)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--plot", type=Path, metavar="FILE.svg")
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    options = parser.parse_args(arguments)
+    files = sorted(p for p in EXAMPLES.glob("*/*.py") if not p.stem.endswith("_reference"))
+    named = {f"{p.parent.name}/{p.stem}": p for p in files}
+    unknown = set(options.kernels) - named.keys()
+    if unknown:
+        parser.error(f"no example {', '.join(sorted(unknown))}; there are: {', '.join(named)}")
+    results: dict[str, Any] = {}
+    for name in options.kernels or named:
+        results[name] = asyncio.run(compare(named[name], options.candidates, options.seed))
+        print(f"{name}: done", file=sys.stderr, flush=True)
+    show(results, options.candidates)
+    if options.plot is not None:
+        plot(results, options.plot)
+    if options.json is not None:
+        options.json.write_text(json.dumps(results, indent=1) + "\n", "utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
