@@ -84,6 +84,19 @@ def cli() -> None:
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 @click.option("--fix", is_flag=True, help="Apply the safe fixes first.")
 @click.option(
+    "--select",
+    multiple=True,
+    metavar="CODES",
+    help="Report only these codes, or those that begin so: R023,P.",
+)
+@click.option("--ignore", multiple=True, metavar="CODES", help="Do not report these.")
+@click.option(
+    "--exclude",
+    multiple=True,
+    metavar="PATTERN",
+    help="Leave out what folders hold under this pattern.",
+)
+@click.option(
     "--baseline",
     type=click.Path(path_type=Path),
     help="File of known findings; only new ones are reported.",
@@ -94,39 +107,71 @@ def cli() -> None:
     help="Write all findings to this file as known.",
 )
 @click.option("--strict", is_flag=True, help="Exit 1 on any finding, not only on errors.")
+@click.option(
+    "--jobs", type=click.IntRange(1), help="Worker processes; as many as cores if not given."
+)
+@click.option(
+    "--no-cache", is_flag=True, help="Neither use nor fill the cache of earlier findings."
+)
+@click.option(
+    "--stdin-filename",
+    type=click.Path(path_type=Path),
+    help="File that the text on standard input (-) is meant for.",
+)
 def check(
     paths: tuple[Path, ...],
     target: str | None,
     style: str,
     as_json: bool,
     fix: bool,
+    select: tuple[str, ...],
+    ignore: tuple[str, ...],
+    exclude: tuple[str, ...],
     baseline: Path | None,
     write_baseline: Path | None,
     strict: bool,
+    jobs: int | None,
+    no_cache: bool,
+    stdin_filename: Path | None,
 ) -> None:
     """Report what hardware and compiler would reject, and what is slow. Runs no kernel.
 
-    Silence a finding with # accelopt: ignore[CODE] on its line; accelopt explain CODE tells
-    more about it.
+    PATH is a file, a folder, a pattern, or - for standard input. Silence a finding with
+    # accelopt: ignore[CODE] on its line; accelopt explain CODE tells more about it.
     """
     from accelopt_lsp.cli_output import console, progress_line
     from accelopt_lsp.workbench import check as checking
-    from accelopt_lsp.workbench import check_formats
+    from accelopt_lsp.workbench import check_baseline, check_formats
+    from accelopt_lsp.workbench.check_cache import CheckCache, cache_dir
     from accelopt_lsp.workbench.fixes import fix_paths
 
+    from_stdin = Path("-") in paths
+    if from_stdin and (len(paths) > 1 or fix):
+        fail("- stands alone, without other paths and without --fix")
     with usage_errors():
-        if fix:
-            for changed in fix_paths(paths, target=target):
-                click.echo(f"{changed.path}: {changed.fixes} fixed", err=True)
-        with progress_line(not as_json) as update:
-            report = checking.check_paths(
-                paths,
-                target=target,
-                baseline=baseline,
-                progress=update and (lambda done, total: update(f"{done}/{total}", done / total)),
-            )
+        selection = checking.Selection.parse(select, ignore)
+        if from_stdin:
+            text = sys.stdin.buffer.read().decode("utf-8-sig", "replace").replace("\r\n", "\n")
+            report = checking.check_source(text, stdin_filename, target=target, selection=selection)
+        else:
+            if fix:
+                for changed in fix_paths(paths, target=target, exclude=exclude):
+                    click.echo(f"{changed.path}: {changed.fixes} fixed", err=True)
+            with progress_line(not as_json) as update:
+                report = checking.check_paths(
+                    paths,
+                    target=target,
+                    selection=selection,
+                    exclude=exclude,
+                    jobs=jobs,
+                    cache=None if no_cache else CheckCache(cache_dir()),
+                    progress=update
+                    and (lambda done, total: update(f"{done}/{total}", done / total)),
+                )
+        if baseline is not None:
+            report = check_baseline.only_new(report, baseline)
         if write_baseline is not None:
-            checking.write_baseline(report, write_baseline)
+            check_baseline.write_baseline(report, write_baseline)
     style = "json" if as_json else style
     if style == "json":
         print_json(check_formats.to_json(report))

@@ -146,7 +146,7 @@ def check(checkout: Path) -> dict[str, list[float]]:
     """``accelopt check`` over everything, each run in a process of its own."""
     with tempfile.TemporaryDirectory() as folder:
         environment = os.environ | {"ACCELOPT_CACHE_DIR": folder}
-        command = [sys.executable, "-m", "accelopt_lsp.cli", "check", "--jobs", "2", str(checkout)]
+        command = [sys.executable, "-m", "accelopt_lsp", "check", "--jobs", "2", str(checkout)]
 
         def run() -> float:
             start = time.perf_counter()

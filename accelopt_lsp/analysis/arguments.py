@@ -7,7 +7,7 @@ the project.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from accelopt_lsp.analysis.directives import (
@@ -105,12 +105,15 @@ def find_reference(document: Document, kernel: KernelSource, path: Path) -> Path
     ``FUNCTION_reference.py`` always belongs to the kernel; ``STEM_reference.py`` and
     ``reference.py`` only in a file with one kernel, or to the kernel named like the file.
     """
+    return next((c for c in reference_candidates(document, kernel, path) if c.is_file()), None)
+
+
+def reference_candidates(document: Document, kernel: KernelSource, path: Path) -> Iterator[Path]:
+    """Where a kernel's reference file is looked for, the likeliest place first."""
     names = [f"{kernel.name}_reference.py"]
     if path.stem == kernel.name or len(find_kernels(document)) == 1:
         names += [f"{path.stem}_reference.py", "reference.py"]
     for name in dict.fromkeys(names):
         for folder in (path.parent, path.parent / "references"):
-            candidate = folder / name
-            if candidate != path and candidate.is_file():
-                return candidate
-    return None
+            if folder / name != path:
+                yield folder / name

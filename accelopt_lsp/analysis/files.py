@@ -9,7 +9,7 @@ from pathlib import Path
 
 from attrs import evolve
 
-from accelopt_lsp.analysis.arguments import discover_arguments
+from accelopt_lsp.analysis.arguments import discover_arguments, reference_candidates
 from accelopt_lsp.analysis.directives import find_suppressions
 from accelopt_lsp.analysis.hints import build_hints
 from accelopt_lsp.analysis.kernels import KernelSource, detect_dialect, find_kernels
@@ -33,7 +33,7 @@ from accelopt_lsp.analysis.rules import (
 from accelopt_lsp.analysis.runner import run_kernel
 from accelopt_lsp.analysis.syntax import Document
 from accelopt_lsp.analysis.workload import collect, issues_of
-from accelopt_lsp.analysis.workspace import Workspace
+from accelopt_lsp.analysis.workspace import Dependency, Workspace
 from accelopt_lsp.nki.arguments import KernelArguments
 from accelopt_lsp.nki.diagnostics import Diagnostic
 from accelopt_lsp.nki.dialects import Dialect
@@ -89,7 +89,32 @@ def analyze(
     found = _tree_findings(document, sources, options)
     for kernel in kernels:
         found.extend(kernel.diagnostics)
-    return FileAnalysis(detect_dialect(document), kernels, _reported(document, found, options))
+    return FileAnalysis(
+        detect_dialect(document),
+        kernels,
+        _reported(document, found, options),
+        _dependencies(document, kernels, path, workspace),
+    )
+
+
+def _dependencies(
+    document: Document,
+    kernels: tuple[KernelAnalysis, ...],
+    path: Path | None,
+    workspace: Workspace,
+) -> tuple[Dependency, ...]:
+    """What the kernels rest on, and the reference files that they have or could have."""
+    found = {d.path: d.digest for kernel in kernels for d in kernel.dependencies}
+    for kernel in kernels:
+        if path is None:
+            break
+        references = [*reference_candidates(document, kernel.source, path)]
+        if kernel.arguments.reference is not None:
+            references.append(path.parent / kernel.arguments.reference)
+        for place in references:
+            source = workspace.source(place.absolute())
+            found[str(place.absolute())] = None if source is None else source.digest
+    return tuple(Dependency(name, digest) for name, digest in sorted(found.items()))
 
 
 def _analyzed(

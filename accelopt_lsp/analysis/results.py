@@ -110,11 +110,13 @@ class FileAnalysis:
         dialect: None if the file imports no NKI.
         kernels: in the order of the text.
         diagnostics: all findings, syntax errors included, in the order of the text.
+        dependencies: other files that any of this rests on, as for kernels.
     """
 
     dialect: Dialect | None
     kernels: tuple[KernelAnalysis, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
+    dependencies: tuple[Dependency, ...] = ()
 
 
 @frozen(slots=True)

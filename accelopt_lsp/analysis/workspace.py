@@ -318,7 +318,7 @@ class Workspace:
             self._stamps[path] = _stamp(path)
             known = sum(s is not None for s in self._sources.values())
             if self._stamps[path] is not None and known < self.limits.modules:
-                text = _read(path, self.limits.file_bytes)
+                text = read_text(path, self.limits.file_bytes)
         found = None if text is None else Source(path, text, digest_of(text))
         self._sources[path] = found
         return found
@@ -444,7 +444,8 @@ def _stamp(path: Path) -> tuple[int, int] | None:
     return status.st_mtime_ns, status.st_size
 
 
-def _read(path: Path, limit: int) -> str | None:
+def read_text(path: Path, limit: int) -> str | None:
+    """A file's text; None if it is absent, has more bytes than ``limit`` or is no text."""
     try:
         if path.stat().st_size > limit:
             return None

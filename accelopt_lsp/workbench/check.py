@@ -1,41 +1,32 @@
-"""Check files: analysis over many paths, with excludes, suppressions and a baseline."""
+"""Check files: what the analysis of many paths finds, and which of it is reported."""
 
 from __future__ import annotations
 
-import fnmatch
-import json
-import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterable, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from attrs import evolve, field, frozen
 
-from accelopt_lsp.analysis import AnalysisOptions, FileAnalysis, analyze
-from accelopt_lsp.analysis.syntax import Document
-from accelopt_lsp.nki.arguments import ArgumentSpec
 from accelopt_lsp.nki.diagnostics import Diagnostic, Severity
+from accelopt_lsp.workbench.check_cache import CheckCache, Checked, check_key
+from accelopt_lsp.workbench.check_files import find_files
+from accelopt_lsp.workbench.check_runs import Work, check_text, options_for, run_checks
 from accelopt_lsp.workbench.requests import RequestError, read_source
 from accelopt_lsp.workbench.settings import Settings, settings_for
 
-DEFAULT_EXCLUDES = (
-    ".git",
-    ".hg",
-    ".venv",
-    "venv",
-    "node_modules",
-    "__pycache__",
-    "build",
-    "dist",
-    ".tox",
-    ".mypy_cache",
-    ".ruff_cache",
-    "site-packages",
-)
-PARALLEL_FROM = 12
-"""Fewer files are done before a pool of processes has started."""
+__all__ = [
+    "CheckReport",
+    "FileDiagnostic",
+    "Selection",
+    "check_paths",
+    "check_source",
+    "check_text",
+    "find_files",
+    "options_for",
+    "relative_to",
+]
 MAX_FILE_BYTES = 4_000_000
 _NKI_WORDS = ("nki",)
 
@@ -73,7 +64,8 @@ class CheckReport:
         files: files that were looked at.
         kernels_analyzed: kernels in them.
         problems: files that could not be read, with the reason.
-        suppressed_by_baseline: findings that the baseline knows.
+        suppressed_by_baseline: findings that a baseline knows.
+        cached: files whose findings an earlier check had left.
     """
 
     diagnostics: tuple[FileDiagnostic, ...] = ()
@@ -81,6 +73,7 @@ class CheckReport:
     kernels_analyzed: int = 0
     problems: tuple[tuple[str, str], ...] = field(default=())
     suppressed_by_baseline: int = 0
+    cached: int = 0
 
     def count(self, severity: Severity) -> int:
         return sum(d.diagnostic.severity is severity for d in self.diagnostics)
@@ -92,33 +85,46 @@ class CheckReport:
         return int(self.count(Severity.ERROR) > 0)
 
 
-def options_for(
-    settings: Settings,
-    target: str | None = None,
-    overrides: Mapping[str, ArgumentSpec | Mapping[str, ArgumentSpec]] | None = None,
-    path: Path | None = None,
-) -> AnalysisOptions:
-    """Analysis options from settings for a file; ``target`` wins over what files say."""
-    return AnalysisOptions(
-        target=target,
-        default_target=settings.target,
-        nki_version=settings.nki_version,
-        ignore=settings.ignored_in(path),
-        severities=settings.severity,
-        overrides=overrides or {},
-    )
+@frozen(slots=True)
+class Selection:
+    """Which findings are reported: codes, or beginnings of codes.
+
+    Attributes:
+        select: only these; empty for all.
+        ignore: not these.
+    """
+
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+
+    @classmethod
+    def parse(cls, select: Iterable[str], ignore: Iterable[str]) -> Selection:
+        """Codes, beginnings of codes and names of rules; several may be joined by commas.
+
+        Raises:
+            RequestError: no rule is called like that.
+        """
+        return cls(_codes(select), _codes(ignore))
+
+    def takes(self, code: str) -> bool:
+        return (not self.select or code.startswith(self.select)) and not (
+            self.ignore and code.startswith(self.ignore)
+        )
 
 
-def check_text(
-    text: str,
-    path: Path | None = None,
-    settings: Settings | None = None,
-    *,
-    target: str | None = None,
-) -> FileAnalysis:
-    """Analyze one text. Never raises on its contents."""
-    options = options_for(settings or Settings(), target, path=path)
-    return analyze(Document.parse(text), path=path, options=options)
+def _codes(given: Iterable[str]) -> tuple[str, ...]:
+    from accelopt_lsp.analysis.rules import find_rule, known_codes
+
+    codes = []
+    for text in (part.strip() for item in given for part in item.split(",")):
+        if not text:
+            continue
+        rule = find_rule(text)
+        code = rule.code if rule is not None else text.upper()
+        if not any(known.startswith(code) for known in known_codes()):
+            raise RequestError(f"no rule is called {text!r}; accelopt explain CODE tells about one")
+        codes.append(code)
+    return tuple(codes)
 
 
 def check_paths(
@@ -126,9 +132,11 @@ def check_paths(
     settings: Settings | None = None,
     *,
     target: str | None = None,
-    baseline: Path | None = None,
+    selection: Selection | None = None,
+    exclude: Sequence[str] = (),
     progress: Callable[[int, int], Any] | None = None,
     jobs: int | None = None,
+    cache: CheckCache | None = None,
 ) -> CheckReport:
     """Check files, folders and patterns such as ``kernels/*.py``.
 
@@ -136,159 +144,109 @@ def check_paths(
         paths: what to check; a folder means all its Python files.
         settings: settings for all files; None takes each file's project.
         target: target that wins over what the files say.
-        baseline: file of known findings, which are not reported again.
+        selection: which findings are reported.
+        exclude: patterns of what folders hold that is left out, besides the settings'.
         progress: called with (files done, files in all).
         jobs: worker processes; None takes one a core.
+        cache: findings of earlier checks. Where it knows all files, no worker is started.
 
     Raises:
-        RequestError: a path does not exist, or the baseline cannot be read.
+        RequestError: a path does not exist.
         SettingsError: a project's settings cannot be used.
     """
-    known = read_baseline(baseline) if baseline is not None else frozenset()
-    files = list(find_files(paths, settings))
-    found: list[FileDiagnostic] = []
-    problems: list[tuple[str, str]] = []
-    kernels = 0
-    for done, result in enumerate(_run(files, settings, target, jobs), 1):
+    files = list(find_files(paths, settings, exclude))
+    report = _Collector(selection or Selection())
+    works: list[Work] = []
+    for path in files:
+        try:
+            text = read_source(path)
+        except RequestError as error:
+            report.problem(path, str(error))
+            continue
+        if len(text) <= MAX_FILE_BYTES and any(word in text for word in _NKI_WORDS):
+            works.append(Work(path, text, settings or settings_for(path), target))
+    keys = {w.path: check_key(w.path, w.text, w.settings, target) for w in works} if cache else {}
+    known = cache.find(keys.values()) if cache is not None else {}
+    new: dict[str, Checked] = {}
+    left = []
+    for work in works:
+        checked = known.get(keys.get(work.path, ""))
+        if checked is None:
+            left.append(work)
+        else:
+            report.add(work, checked)
+    done = len(files) - len(left)
+    for work, checked, problem in run_checks(left, jobs):
+        done += 1
+        if checked is not None:
+            report.add(work, checked)
+            if cache is not None:
+                new[keys[work.path]] = checked
+        else:
+            report.problem(work.path, problem)
         if progress is not None:
             progress(done, len(files))
-        kernels += result.kernels
-        found.extend(result.diagnostics)
-        if result.problem is not None:
-            problems.append((result.path, result.problem))
-    kept = [d for d in found if d.fingerprint() not in known]
-    return CheckReport(
-        tuple(sorted(kept, key=lambda d: (d.path, d.diagnostic.span, d.diagnostic.code))),
-        len(files),
-        kernels,
-        tuple(problems),
-        len(found) - len(kept),
-    )
+    if cache is not None and new:
+        cache.keep(new)
+    return report.finished(len(files), len(works) - len(left))
 
 
-@frozen(slots=True)
-class _Result:
-    path: str
-    diagnostics: tuple[FileDiagnostic, ...] = ()
-    kernels: int = 0
-    problem: str | None = None
+def check_source(
+    text: str,
+    path: Path | None,
+    *,
+    target: str | None = None,
+    selection: Selection | None = None,
+) -> CheckReport:
+    """Check a text that is in no file, or not yet.
+
+    Args:
+        text: the source.
+        path: the file that it is meant for: whose project's settings count, and that is
+            shown; None where nobody says.
+        target: target that wins over what the text says.
+        selection: which findings are reported.
+
+    Raises:
+        SettingsError: the project's settings cannot be used.
+    """
+    settings = settings_for(path or Path.cwd())
+    report = _Collector(selection or Selection())
+    work = Work(path or Path("-"), text, settings, target)
+    analysis = check_text(text, path, settings, target=target)
+    report.add(work, Checked.of(analysis))
+    return report.finished(1, 0)
 
 
-def _run(
-    files: list[Path], settings: Settings | None, target: str | None, jobs: int | None
-) -> Iterator[_Result]:
-    workers = jobs if jobs is not None else (os.cpu_count() or 1)
-    work = [(path, settings, target) for path in files]
-    if len(files) < PARALLEL_FROM or workers < 2:
-        yield from map(_check_file, work)
-        return
-    with ProcessPoolExecutor(max_workers=workers) as pool:
-        yield from pool.map(_check_file, work, chunksize=4)
+class _Collector:
+    """Puts a report together."""
 
+    def __init__(self, selection: Selection) -> None:
+        self._selection = selection
+        self._found: list[FileDiagnostic] = []
+        self._problems: list[tuple[str, str]] = []
+        self._kernels = 0
 
-def _check_file(work: tuple[Path, Settings | None, str | None]) -> _Result:
-    path, settings, target = work
-    shown = path.as_posix()
-    try:
-        text = read_source(path)
-    except RequestError as error:
-        return _Result(shown, problem=str(error))
-    if len(text) > MAX_FILE_BYTES or not any(word in text for word in _NKI_WORDS):
-        return _Result(shown)
-    settings = settings or settings_for(path)
-    try:
-        analysis = check_text(text, path, settings, target=target)
-    except Exception as error:
-        # One file that cannot be analyzed must not hide what the others hold.
-        reason = f"the analysis failed ({type(error).__name__}: {error}); this is a defect"
-        return _Result(shown, problem=reason)
-    lines = text.split("\n")
-    found = tuple(
-        FileDiagnostic(shown, d, _line(lines, d.span.start.line)) for d in analysis.diagnostics
-    )
-    return _Result(shown, found, len(analysis.kernels))
+    def problem(self, path: Path, message: str) -> None:
+        self._problems.append((path.as_posix(), message))
+
+    def add(self, work: Work, checked: Checked) -> None:
+        lines = work.text.split("\n") if checked.diagnostics else []
+        shown = work.path.as_posix()
+        self._kernels += checked.kernels
+        for diagnostic in checked.diagnostics:
+            if self._selection.takes(diagnostic.code):
+                line = _line(lines, diagnostic.span.start.line)
+                self._found.append(FileDiagnostic(shown, diagnostic, line))
+
+    def finished(self, files: int, cached: int) -> CheckReport:
+        self._found.sort(key=lambda d: (d.path, d.diagnostic.span, d.diagnostic.code))
+        problems = tuple(sorted(self._problems))
+        return CheckReport(tuple(self._found), files, self._kernels, problems, cached=cached)
 
 
 def _line(lines: list[str], number: int) -> str:
     return lines[number - 1].strip() if 1 <= number <= len(lines) else ""
-
-
-def find_files(paths: Iterable[Path], settings: Settings | None = None) -> Iterator[Path]:
-    """Python files of paths, folders and patterns, each once, in a stable order.
-
-    Files that are named are always checked; excludes apply to what a folder holds.
-
-    Raises:
-        RequestError: a path does not exist, or a pattern matches nothing.
-    """
-    seen: set[Path] = set()
-    for path in paths:
-        for file in _expand(path, settings):
-            key = file.resolve()
-            if key not in seen:
-                seen.add(key)
-                yield file
-
-
-def _expand(path: Path, settings: Settings | None) -> Iterator[Path]:
-    if path.is_file():
-        yield path
-        return
-    if path.is_dir():
-        patterns = (settings or settings_for(path)).exclude
-        yield from _walk(path, patterns)
-        return
-    text = str(path)
-    if any(char in text for char in "*?["):
-        anchor = Path(path.anchor) if path.anchor else Path()
-        relative = text[len(path.anchor) :] if path.anchor else text
-        matches = sorted(p for p in anchor.glob(relative) if p.is_file())
-        if matches:
-            yield from (m for m in matches if m.suffix in (".py", ".pyi"))
-            return
-        raise RequestError(f"no file matches {text}")
-    raise RequestError(f"no such file or folder: {path}")
-
-
-def _walk(folder: Path, patterns: tuple[str, ...]) -> Iterator[Path]:
-    for root, folders, names in os.walk(folder):
-        here = Path(root)
-        folders[:] = sorted(f for f in folders if not _excluded(here / f, folder, patterns))
-        for name in sorted(names):
-            file = here / name
-            if name.endswith(".py") and not _excluded(file, folder, patterns):
-                yield file
-
-
-def _excluded(path: Path, folder: Path, patterns: tuple[str, ...]) -> bool:
-    if path.name in DEFAULT_EXCLUDES:
-        return True
-    relative = path.relative_to(folder).as_posix()
-    return any(
-        fnmatch.fnmatch(relative, p) or fnmatch.fnmatch(path.name, p.rstrip("/")) for p in patterns
-    )
-
-
-def read_baseline(path: Path) -> frozenset[str]:
-    """Fingerprints of known findings.
-
-    Raises:
-        RequestError: it cannot be read.
-    """
-    try:
-        data = json.loads(path.read_text("utf-8"))
-        return frozenset(str(item) for item in data["fingerprints"])
-    except FileNotFoundError:
-        raise RequestError(f"no such baseline: {path}; write one with --write-baseline") from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise RequestError(f"cannot read the baseline {path}: {error}") from None
-
-
-def write_baseline(report: CheckReport, path: Path) -> None:
-    """Write all findings of a report as known."""
-    fingerprints = sorted({d.fingerprint() for d in report.diagnostics})
-    text = json.dumps({"schema_version": 1, "fingerprints": fingerprints}, indent=2)
-    path.write_text(text + "\n", encoding="utf-8")
 
 
 def relative_to(report: CheckReport, folder: Path) -> CheckReport:

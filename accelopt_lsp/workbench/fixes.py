@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +62,11 @@ class Fixed:
 
 
 def fix_paths(
-    paths: Iterable[Path], settings: Settings | None = None, *, target: str | None = None
+    paths: Iterable[Path],
+    settings: Settings | None = None,
+    *,
+    target: str | None = None,
+    exclude: Sequence[str] = (),
 ) -> tuple[Fixed, ...]:
     """Apply every safe fix in files and folders, and write what changed.
 
@@ -71,7 +75,7 @@ def fix_paths(
         SettingsError: a project's settings cannot be used.
     """
     changed = []
-    for path in list(find_files(paths, settings)):
+    for path in list(find_files(paths, settings, exclude)):
         try:
             before = read_source(path)
         except RequestError:

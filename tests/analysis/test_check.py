@@ -14,8 +14,8 @@ from accelopt_lsp.workbench.check import (
     check_text,
     find_files,
     relative_to,
-    write_baseline,
 )
+from accelopt_lsp.workbench.check_baseline import only_new, write_baseline
 from accelopt_lsp.workbench.check_formats import render, summary, to_json, to_sarif
 from accelopt_lsp.workbench.requests import RequestError
 from accelopt_lsp.workbench.settings import Settings
@@ -124,11 +124,11 @@ def test_baseline_hides_known_findings_wherever_they_move(project, tmp_path):
     baseline = tmp_path / "baseline.json"
     write_baseline(check_paths([file]), baseline)
     file.write_text("# a new line\n" + BAD, "utf-8")
-    report = check_paths([file], baseline=baseline)
+    report = only_new(check_paths([file]), baseline)
     assert report.diagnostics == ()
     assert report.suppressed_by_baseline == 3
     file.write_text(BAD.replace("tile = nl", "tile_two = nl"), "utf-8")
-    assert check_paths([file], baseline=baseline).exit_code() == 1
+    assert only_new(check_paths([file]), baseline).exit_code() == 1
 
 
 @pytest.mark.parametrize("text", [None, "", "[]", "{}", '{"fingerprints": 3}'])
@@ -137,7 +137,7 @@ def test_baselines_that_cannot_be_read(tmp_path, project, text):
     if text is not None:
         baseline.write_text(text, "utf-8")
     with pytest.raises(RequestError, match="baseline"):
-        check_paths([project / "bad.py"], baseline=baseline)
+        only_new(check_paths([project / "bad.py"]), baseline)
 
 
 def test_json(project):

@@ -16,7 +16,7 @@ from attrs import evolve
 
 from accelopt_lsp.nki.arguments import KernelArguments, parse_spec
 from accelopt_lsp.nki.profile import Profile, Provenance
-from accelopt_lsp.profiler import cache
+from accelopt_lsp.profiler import cache, store
 from accelopt_lsp.profiler.base import Job
 from accelopt_lsp.profiler.cache import ResultCache, job_key
 from accelopt_lsp.profiler.simulator import SimulatorProfiler
@@ -221,7 +221,7 @@ def test_a_file_damaged_in_the_middle_is_replaced(job, results):
 def test_a_table_of_another_form_is_replaced(job, results):
     results.path.parent.mkdir()
     with sqlite3.connect(results.path) as database:
-        database.execute("CREATE TABLE profiles (other TEXT)")
+        database.execute("CREATE TABLE entries (other TEXT)")
     database.close()
     assert results.find(job) is None
     results.store(job, plain(), (), 0.0)
@@ -232,7 +232,7 @@ def test_a_table_of_another_form_is_replaced(job, results):
 def test_a_damaged_entry_is_dropped(job, results, data):
     results.store(job, plain(), (), 0.0)
     with sqlite3.connect(results.path) as database:
-        database.execute("UPDATE profiles SET data = ?", (data,))
+        database.execute("UPDATE entries SET data = ?", (data,))
     database.close()
     assert results.find(job) is None
     results.store(job, plain(2.0), (), 0.0)
@@ -248,7 +248,7 @@ def test_a_folder_that_cannot_be_written_is_no_problem(job, tmp_path):
 
 
 def test_a_locked_file_is_no_problem_and_stays(job, results, monkeypatch):
-    monkeypatch.setattr(cache, "_BUSY_SECONDS", 0.05)
+    monkeypatch.setattr(store, "_BUSY_SECONDS", 0.05)
     results.store(job, plain(), (), 0.0)
     holder = sqlite3.connect(results.path, isolation_level=None)
     holder.execute("BEGIN EXCLUSIVE")
@@ -299,6 +299,6 @@ def test_processes_share_the_cache(results):
     ]
     assert [process.wait() for process in processes] == [0, 0, 0]
     with sqlite3.connect(results.path) as database:
-        assert database.execute("SELECT count(*) FROM profiles").fetchone() == (75,)
+        assert database.execute("SELECT count(*) FROM entries").fetchone() == (75,)
         assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     database.close()

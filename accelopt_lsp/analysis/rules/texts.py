@@ -185,7 +185,10 @@ class RegisterInControlFlow(TextRule):
             registers = _registers(reached)
             if not registers:
                 continue
-            tests = (*nodes_of(reached.node, ast.If), *nodes_of(reached.node, ast.IfExp))
+            tests: list[ast.If | ast.IfExp] = [
+                *nodes_of(reached.node, ast.If),
+                *nodes_of(reached.node, ast.IfExp),
+            ]
             for node in tests:
                 for test in _operands(node.test):
                     if isinstance(test, ast.Name) and test.id in registers:
