@@ -66,6 +66,7 @@ def kernel_key(
         target,
         options.nki_version,
         options.ignore,
+        tuple(sorted(options.severities.items())),
         None if suppressions is None else (tuple(suppressions.by_line.items()), suppressions.file),
         _surroundings(document),
         tuple(_launches(document, kernel)),
