@@ -339,7 +339,7 @@ class Workspace:
         if known is None or known[0] != stamp:
             if len(self._texts) >= MAX_TEXTS:
                 self._texts.clear()
-            known = self._texts[path] = stamp, _read(path, limit)
+            known = self._texts[path] = stamp, read_text(path, limit)
         return known[1]
 
     def project(self, path: Path) -> Path:
