@@ -18,6 +18,7 @@ import click
 import accelopt_lsp
 from accelopt_lsp.cli_bench import bench
 from accelopt_lsp.cli_memory import memory, runs
+from accelopt_lsp.cli_migrate import migrate
 from accelopt_lsp.cli_options import (
     FINDINGS,
     INTERRUPTED,
@@ -551,6 +552,7 @@ def doctor(as_json: bool) -> None:
 
 
 cli.add_command(bench)
+cli.add_command(migrate)
 cli.add_command(memory)
 cli.add_command(runs)
 

@@ -37,7 +37,9 @@ class BlockPlan:
         """The declaration, from the text that creates one tile."""
         text = tile
         for dim in reversed(self.lists):
-            text = f"[{text} for _ in range({self.storage.shape[dim]})]"
+            index = f"block_{dim}"
+            name = index if index in tile else "_"
+            text = f"[{text} for {name} in range({self.storage.shape[dim]})]"
         return text
 
 
@@ -53,6 +55,9 @@ def plan_blocks(w: Writer, name: str, storage: Storage, declaration: ast.stmt) -
     """Where the tiles of a tensor are declared, by where they are used."""
     uses = list(_uses(w, name, storage))
     every = tuple(range(storage.blocks))
+    if w.is_placed(declaration):
+        # Which tiles share a place is written in their numbers.
+        return BlockPlan(name, storage, every, None)
     home = w.loops_of(declaration)
     if not uses or any(u.elements is None for u in uses):
         return BlockPlan(name, storage, every, None)

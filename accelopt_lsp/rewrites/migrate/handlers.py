@@ -153,7 +153,7 @@ def iota(
     w: Writer, target: Operand, dst: Operand, call: LegacyCall, cuts: Cuts, overwrite: bool
 ) -> None:
     node = _needed(w, call, "expr")
-    pattern, offset, channel = affine_pattern(w, node, target)
+    pattern, offset, channel = affine_pattern(w, node, target, cuts)
     parts = [f"dst={target.text}", f"pattern={pattern}"]
     if offset != "0":
         parts.append(f"offset={offset}")
@@ -162,7 +162,7 @@ def iota(
     w.emit(f"{w.nisa}.iota({', '.join(parts)})")
 
 
-def affine_pattern(w: Writer, node: ast.expr, target: Operand) -> tuple[str, str, int]:
+def affine_pattern(w: Writer, node: ast.expr, target: Operand, cuts: Cuts) -> tuple[str, str, int]:
     """Pattern along the free axes, offset, and what each partition adds."""
     value = w.obs.value(node)
     if not isinstance(value, IndexArray):
@@ -171,10 +171,16 @@ def affine_pattern(w: Writer, node: ast.expr, target: Operand) -> tuple[str, str
     steps = [0] * len(target.shape)
     for axis, (n, c) in enumerate(zip(value.shape, value.coefficients, strict=True)):
         steps[axis + lead] = c if n > 1 else 0
-    if target.cut:
-        raise w.refusal(node, "an index pattern under a mask")
-    pairs = ", ".join(f"[{s}, {n}]" for s, n in zip(steps[1:], target.shape[1:], strict=True))
-    return f"[{pairs}]", base_text(w, node, value), steps[0]
+    return f"[{_pairs(w, node, steps, target, cuts)}]", base_text(w, node, value), steps[0]
+
+
+def _pairs(w: Writer, node: ast.expr, steps: list[int], target: Operand, cuts: Cuts) -> str:
+    """``[step, count]`` of the free axes, as many positions as a mask leaves."""
+    found = cuts.of(target.shape)
+    if any(cut.low != "0" for cut in found.values()):
+        raise w.refusal(node, "a pattern whose beginning a mask cuts off")
+    counts = [found[a].high if a in found else str(n) for a, n in enumerate(target.shape)]
+    return ", ".join(f"[{s}, {n}]" for s, n in zip(steps[1:], counts[1:], strict=True))
 
 
 _CMP = {
@@ -211,9 +217,7 @@ def affine_select(
             raise w.refusal(node, "a predicate on values of a tile")
         else:
             starts.append(w.text(node))
-    if cuts:
-        raise w.refusal(call.node, "nisa.affine_select under a mask")
-    pairs = ", ".join(f"[{s}, {n}]" for s, n in zip(steps[1:], target.shape[1:], strict=True))
+    pairs = _pairs(w, call.node, steps, target, cuts)
     offset = minus(starts[0], starts[1])
     parts = [
         f"dst={target.text}",
@@ -231,10 +235,10 @@ def affine_select(
 def range_select(
     w: Writer, target: Operand, dst: Operand, call: LegacyCall, cuts: Cuts, overwrite: bool
 ) -> None:
-    """The default of reduce_cmd was idle."""
+    """A reduction without reduce_cmd is what NKI 0.2 made of it: one that starts anew."""
     parts = keyword_text(w, call, cuts, frozenset({"dst"}))
     if call.get("reduce_res") is not None and call.get("reduce_cmd") is None:
-        parts.append(f"reduce_cmd={w.nisa}.reduce_cmd.idle")
+        parts.append(f"reduce_cmd={w.nisa}.reduce_cmd.reset_reduce")
     w.emit(f"{w.nisa}.range_select({', '.join([f'dst={target.text}', *parts])})")
 
 

@@ -21,6 +21,7 @@ from accelopt_lsp.rewrites.migrate.indices import access
 from accelopt_lsp.rewrites.migrate.layout import laid_out
 from accelopt_lsp.rewrites.migrate.masks import NOT_MASKED, Masked, read_mask
 from accelopt_lsp.rewrites.migrate.operands import NO_CUTS, Operand
+from accelopt_lsp.rewrites.migrate.placing import placed_memory
 from accelopt_lsp.rewrites.source import Edit
 
 if TYPE_CHECKING:
@@ -358,7 +359,7 @@ class Translation:
         w = self.w
         given = call.get("buffer")
         if isinstance(given, ast.Call):
-            raise w.refusal(given, "a placed tile; give each tile its address= by hand")
+            return placed_memory(w, call, given)
         if given is not None and not isinstance(given, ast.Constant):
             return w.text(given), ""
         if isinstance(given, ast.Constant) and isinstance(given.value, str):

@@ -23,6 +23,7 @@ from accelopt_lsp.rewrites.migrate.operands import NO_CUTS, Cuts, Operand, Span
 from accelopt_lsp.rewrites.source import Edit, SourceText, apply_edits
 
 _NUMPY_TYPES = {"float64": "float32", "int64": "int32", "bool": "bool_", "double": "float32"}
+_FP32_MIN = "-3.4028234663852886e38"
 _NUMPY_HOST = frozenset({"inf", "pi", "nan", "e", "newaxis"})
 
 
@@ -92,6 +93,14 @@ class Writer:
                 return current
             current = self.parents.get(id(current))
         return self.scan.kernel
+
+    def is_placed(self, node: ast.AST) -> bool:
+        """Whether a statement creates a tile at a place of the writer's choice."""
+        return any(
+            isinstance(n, ast.Call)
+            and (canonical_name(n.func, self.aliases) or "").startswith(("ncc.sbuf.", "ncc.psum."))
+            for n in ast.walk(node)
+        )
 
     def assignments(self, name: str, function: ast.AST) -> Iterator[ast.stmt]:
         """Statements of a function that bind a name."""
@@ -185,6 +194,9 @@ class Writer:
         if isinstance(node, ast.Attribute | ast.Name):
             name = canonical_name(node, self.aliases) or ""
             short = name.partition(".")[2]
+            if name == "nl.fp32.min":
+                yield self.source.replace(node, _FP32_MIN)
+                return
             if name.startswith("np.") and short not in _NUMPY_HOST and "." not in short:
                 yield self.source.replace(node, f"{self.nl}.{self.numpy_name(short)}")
                 return

@@ -3,7 +3,7 @@ import neuronxcc.nki.isa as nisa
 import neuronxcc.nki.language as nl
 
 
-# accelopt: x=f32[128,512] starts=i32[1,4] nki-version=0.6
+# accelopt: x=f32[128,512] starts=i32[1,4]~ones nki-version=0.6
 @nki.jit
 def kernel(x, starts):
     out = nl.ndarray((128, 64), dtype=x.dtype, buffer=nl.shared_hbm)

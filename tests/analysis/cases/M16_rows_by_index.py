@@ -2,7 +2,7 @@ import neuronxcc.nki as nki  # expect: M01
 import neuronxcc.nki.language as nl
 
 
-# accelopt: x=f32[256,512] places=i32[128,1] nki-version=0.6
+# accelopt: x=f32[256,512] places=i32[128,1]~ones nki-version=0.6
 @nki.jit
 def kernel(x, places):
     out = nl.ndarray((128, 512), dtype=x.dtype, buffer=nl.shared_hbm)

@@ -3,7 +3,7 @@ import neuronxcc.nki.isa as nisa
 import neuronxcc.nki.language as nl
 
 
-# accelopt: x=f32[4,128,512] which=i32[1,1] nki-version=0.6
+# accelopt: x=f32[4,128,512] which=i32[1,1]~ones nki-version=0.6
 @nki.jit
 def kernel(x, which):
     out = nl.ndarray((128, 512), dtype=x.dtype, buffer=nl.shared_hbm)

@@ -2,7 +2,7 @@ import neuronxcc.nki as nki  # expect: M01
 import neuronxcc.nki.language as nl
 
 
-# accelopt: x=f32[128,512] places=u32[128,64] nki-version=0.6
+# accelopt: x=f32[128,512] places=u32[128,64]~ones nki-version=0.6
 @nki.jit
 def kernel(x, places):
     out = nl.ndarray((128, 64), dtype=x.dtype, buffer=nl.shared_hbm)

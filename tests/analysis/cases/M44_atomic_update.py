@@ -3,15 +3,16 @@ import neuronxcc.nki.language as nl
 import numpy as np
 
 
-# accelopt: table=f32[128,512] x=f32[64,512] places=i32[64,1] nki-version=0.6
+# accelopt: table=f32[128,512] x=f32[1,512] places=i32[1,1]~ones nki-version=0.6
 @nki.jit
 def kernel(table, x, places):
     out = nl.ndarray((128, 512), dtype=x.dtype, buffer=nl.shared_hbm)
-    p, f = nl.mgrid[0:64, 0:512]  # expect: M05
+    p = nl.arange(1)[:, None]  # expect: M05
+    f = nl.arange(512)[None, :]
     nl.store(out, value=nl.load(table))
     index = nl.load(places)
     tile = nl.load(x)
-    nl.atomic_rmw(out[index[p, 0], f], value=tile, op=np.add)  # expect: M19 M44 R017
+    nl.atomic_rmw(out[index[p, 0], f], value=tile, op=np.add)  # expect: M17 M19 M44
     return out
 
 
