@@ -37,6 +37,7 @@ from accelopt_lsp.analysis.workspace import Dependency, Workspace
 from accelopt_lsp.nki.arguments import KernelArguments
 from accelopt_lsp.nki.diagnostics import Diagnostic
 from accelopt_lsp.nki.dialects import Dialect
+from accelopt_lsp.nki.nkibench import known_yardstick
 from accelopt_lsp.nki.targets import Target, get_target
 from accelopt_lsp.nki.workload import Workload
 
@@ -183,7 +184,7 @@ def analyze_kernel(
     if machine is None:
         return KernelAnalysis(kernel, arguments, target.name)
     try:
-        found = _read(document, kernel, arguments, machine, options)
+        found = _read(document, kernel, arguments, machine, options, path)
     finally:
         machine.close()
     keep_known(document, key, found, machine.home)
@@ -196,13 +197,16 @@ def _read(
     arguments: KernelArguments,
     machine: Machine,
     options: AnalysisOptions,
+    path: Path | None,
 ) -> KernelAnalysis:
     """What a run tells about its kernel."""
     target = machine.target
     facts = collect(machine)
     workload = facts.workload
     flops = product_flops(issues_of(machine.records), target)
-    profile = estimate(kernel.qualname, workload, target, flops)
+    stems = [Path(p).stem for p in (path, arguments.reference) if p is not None]
+    known = known_yardstick(stems)
+    profile = estimate(kernel.qualname, workload, target, flops, known)
     version = options.nki_version or arguments.nki_version
     context = Context(document, kernel, machine, workload, profile, version, facts)
     diagnostics: list[Diagnostic] = []

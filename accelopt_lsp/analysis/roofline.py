@@ -11,8 +11,9 @@ from collections.abc import Iterable
 
 from accelopt_lsp.nki.costs import descriptor_generation_ns, has_cost, instruction_cost
 from accelopt_lsp.nki.dialects import Dialect
-from accelopt_lsp.nki.dtypes import BFLOAT16
+from accelopt_lsp.nki.dtypes import BFLOAT16, FLOAT32
 from accelopt_lsp.nki.lowering import Issue
+from accelopt_lsp.nki.nkibench import BASIS
 from accelopt_lsp.nki.operands import Engine
 from accelopt_lsp.nki.peak import Yardstick, matmul_peak, percent_of_peak, product_peak
 from accelopt_lsp.nki.ports import PSUM_PORT, SBUF_PORT, held_ports
@@ -98,22 +99,30 @@ def product_flops(issues: list[tuple[Issue, int]], target: Target) -> float:
     )
 
 
-def estimate(kernel: str, workload: Workload, target: Target, flops: float) -> Profile:
+def estimate(
+    kernel: str,
+    workload: Workload,
+    target: Target,
+    flops: float,
+    known: Yardstick | None = None,
+) -> Profile:
     """The estimated profile; latency is None where something was not counted.
 
     Args:
         flops: of the products, as :func:`product_flops` counts them.
+        known: what the problem needs by NKIBench's formula, if it is one of its problems.
     """
     busy = dict(workload.issued.engine_ns)
     unknown = tuple(sorted(workload.unknown_instructions))
     limits = workload.ceilings_ns or busy
     resource, longest = max(limits.items(), key=lambda item: item[1], default=("", 0.0))
     overhead = overhead_ns(workload, target)
-    known = longest and workload.complete and all(map(has_cost, workload.issued.instructions))
-    latency = (longest + overhead) * 1e-6 if known else None
+    counted = longest and workload.complete and all(map(has_cost, workload.issued.instructions))
+    latency = (longest + overhead) * 1e-6 if counted else None
     percent = None
     if latency is not None:
-        percent = percent_of_peak(latency, _yardstick(workload, flops), target, BFLOAT16)
+        needed, dtype = (known, FLOAT32) if known else (_yardstick(workload, flops), BFLOAT16)
+        percent = percent_of_peak(latency, needed, target, dtype)
     counters: dict[str, float | None] = dict.fromkeys(COUNTER_NAMES)
     if workload.complete:
         counters["hbm_read_bytes"] = workload.issued.hbm_read_bytes
@@ -129,7 +138,7 @@ def estimate(kernel: str, workload: Workload, target: Target, flops: float) -> P
         else Uncertainty(latency * LOW, latency * HIGH, extrapolated=True),
         bound=_bound(resource, longest, overhead) if latency is not None else None,
         percent_of_peak=percent,
-        percent_of_peak_basis=None if percent is None else "compulsory",
+        percent_of_peak_basis=None if percent is None else (BASIS if known else "compulsory"),
         unknown_instructions=unknown,
         issued=workload.issued,
         counters=counters,

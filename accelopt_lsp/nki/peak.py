@@ -2,7 +2,8 @@
 
     peak latency = max(vector FLOPs / vector peak, matmul FLOPs / matmul peak, bytes / HBM rate)
 
-Source: AccelOpt paper (MLSys 2026), section on NKIBench. The ``compulsory`` basis uses the
+Source: AccelOpt paper (MLSys 2026), section on NKIBench (:mod:`~accelopt_lsp.nki.nkibench` has the
+figures of its problems). The ``compulsory`` basis uses the
 same formula without vector FLOPs: each input and output byte once, and the FLOPs of the true
 matrix products that the kernel issues, each at the peak of its own type.
 """

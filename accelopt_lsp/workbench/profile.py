@@ -11,6 +11,7 @@ from accelopt_lsp.nki.profile import Profile
 from accelopt_lsp.profiler.base import Failure, Job, Limits, Profiler, Progress
 from accelopt_lsp.profiler.cache import ResultCache, cache_dir
 from accelopt_lsp.profiler.simulator import SimulatorProfiler
+from accelopt_lsp.profiler.yardsticks import by_known_problem
 from accelopt_lsp.workbench.requests import (
     KernelRequest,
     RequestError,
@@ -141,7 +142,7 @@ def known_profile(request: ProfileRequest) -> Profile | None:
     except (RequestError, SettingsError):
         return None
     found = results.find(job)
-    return None if found is None else _with_remark(found, request, job)
+    return None if found is None else _with_remark(by_known_problem(found, job), request, job)
 
 
 def _job(request: ProfileRequest, kernel: ResolvedKernel) -> Job:

@@ -58,24 +58,35 @@ READ = [
     ),
     ("[f32[2], 3]", ListSpec((TensorSpec((2,), F32), LiteralSpec(3)))),
     ("[]", ListSpec(())),
-    ("{'a': f32[2], 3: None}", DictSpec(
-        ((LiteralSpec("a"), TensorSpec((2,), F32)), (LiteralSpec(3), LiteralSpec(None)))
-    )),
+    (
+        "{'a': f32[2], 3: None}",
+        DictSpec(((LiteralSpec("a"), TensorSpec((2,), F32)), (LiteralSpec(3), LiteralSpec(None)))),
+    ),
     ("{'a:b': 'c:d'}", DictSpec(((LiteralSpec("a:b"), LiteralSpec("c:d")),))),
     ("{}", DictSpec(())),
     ("Config()", ObjectSpec("Config")),
-    ("lib.types.Config (1, kind = Mode.FAST, x=bf16[128,512]~ones)", ObjectSpec(
-        "lib.types.Config",
-        (LiteralSpec(1),),
-        (
-            ("kind", NameSpec("Mode.FAST")),
-            ("x", TensorSpec((128, 512), BF16, Distribution("ones"))),
+    (
+        "lib.types.Config (1, kind = Mode.FAST, x=bf16[128,512]~ones)",
+        ObjectSpec(
+            "lib.types.Config",
+            (LiteralSpec(1),),
+            (
+                ("kind", NameSpec("Mode.FAST")),
+                ("x", TensorSpec((128, 512), BF16, Distribution("ones"))),
+            ),
         ),
-    )),
-    ("Outer(inner=Inner('a=b)'), sizes=[1, 2])", ObjectSpec("Outer", (), (
-        ("inner", ObjectSpec("Inner", (LiteralSpec("a=b)"),))),
-        ("sizes", ListSpec((LiteralSpec(1), LiteralSpec(2)))),
-    ))),
+    ),
+    (
+        "Outer(inner=Inner('a=b)'), sizes=[1, 2])",
+        ObjectSpec(
+            "Outer",
+            (),
+            (
+                ("inner", ObjectSpec("Inner", (LiteralSpec("a=b)"),))),
+                ("sizes", ListSpec((LiteralSpec(1), LiteralSpec(2)))),
+            ),
+        ),
+    ),
     (r"('it\'s, ok', 1)", TupleSpec((LiteralSpec("it's, ok"), LiteralSpec(1)))),
 ]
 

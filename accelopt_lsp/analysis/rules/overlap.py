@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from accelopt_lsp.analysis.dependences import Use
 from accelopt_lsp.analysis.hints import bytes_text, time_text
 from accelopt_lsp.analysis.rules.base import Context, Rule
-from accelopt_lsp.analysis.rules.slow import SlowRule, percent, turning
+from accelopt_lsp.analysis.rules.slow import LEAST_SHARE, SlowRule, percent, turning
 from accelopt_lsp.analysis.tree import function_node, span_of
 from accelopt_lsp.nki.diagnostics import Diagnostic, Severity
 from accelopt_lsp.nki.dialects import Dialect
@@ -95,6 +95,8 @@ class _WaitingRule(SlowRule):
     def about(
         self, context: Context, wait: Dependence, share: float, text: str
     ) -> Iterator[Diagnostic]:
+        if share < LEAST_SHARE:
+            return
         node = _creator(context, wait.tensor, wait.line)
         loop = f"each iteration over {wait.variable} waits for the one before"
         related = [context.related(wait.loop_line, loop)]
@@ -333,7 +335,8 @@ class StaticRange(Rule):
     MANY = 16
 
     def check(self, context: Context) -> Iterator[Diagnostic]:
-        if context.machine.dialect is not Dialect.LEGACY:
+        legacy = context.machine.dialect is Dialect.LEGACY
+        if not legacy or "static_range" not in context.document.text:
             return
         node = function_node(context.document, context.kernel)
         trips = {loop.line: loop.trips for loop in context.workload.loops}

@@ -8,7 +8,7 @@ import nki.language as nl
 def kernel(delta, u, a, b, c):
     out = nl.ndarray((256, 4096), dtype=delta.dtype, buffer=nl.shared_hbm)
     totals = []
-    for p in range(2):
+    for _ in range(2):
         total = nl.ndarray((128, 4096), dtype=delta.dtype, buffer=nl.sbuf)
         nisa.memset(dst=total, value=0.0)
         totals.append(total)

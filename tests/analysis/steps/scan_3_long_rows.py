@@ -3,7 +3,8 @@ import nki.isa as nisa
 import nki.language as nl
 
 
-# accelopt: delta=f32[128,12288] u=f32[128,12288] a=f32[128,16] b=f32[16,128,12288] c=f32[16,128,12288]
+# accelopt: delta=f32[128,12288] u=f32[128,12288] a=f32[128,16]
+# accelopt: b=f32[16,128,12288] c=f32[16,128,12288]
 @nki.jit
 def kernel(delta, u, a, b, c):
     out = nl.ndarray((128, 12288), dtype=delta.dtype, buffer=nl.shared_hbm)
