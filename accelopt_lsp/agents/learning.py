@@ -45,7 +45,7 @@ class Lessons:
         self._memory = memory
         self._store = store
         self._run = run
-        self._helpful = {e.id: e.helpful for e in initial}
+        self._known = {e.id: e for e in initial}
         self._improved: dict[str, bool] = {}
 
     def plans(self, iteration: int, candidate: Candidate, plans: Sequence[Plan]) -> None:
@@ -103,11 +103,11 @@ class Lessons:
         for attempt in attempts:
             improved = (attempt.speedup or 0.0) > threshold
             for name in attempt.plan.experiences:
-                if name in self._helpful:
+                if name in self._known:
                     self._improved[name] = self._improved.get(name, False) or improved
         for name, improved in sorted(self._improved.items()):
             if improved:
-                self._use(name, won=self._helpful[name])
+                self._use(name, won=self._known[name].helpful)
 
     def finish(self) -> None:
         """Count, at the end of a run, what was drawn on and improved nothing.
@@ -117,13 +117,15 @@ class Lessons:
         """
         for name, improved in sorted(self._improved.items()):
             if not improved:
-                self._use(name, won=not self._helpful[name])
+                self._use(name, won=not self._known[name].helpful)
 
     def _use(self, name: str, *, won: bool) -> None:
         if self._memory is None:
             return
         try:
-            self._memory.record_use([name], won=won, key=f"{self._run}/use/{name}")
+            # It may come from a team's layer, or have been forgotten meanwhile.
+            kept = self._memory.adopt(self._known[name])
+            self._memory.record_use([kept], won=won, key=f"{self._run}/use/{name}")
         except DatabaseProblem as problem:
             self._note(str(problem))
 

@@ -124,6 +124,18 @@ class OptimizationMemory:
                 return experience.id
             return self._add(connection, experience)[0]
 
+    def adopt(self, experience: Experience) -> str:
+        """Take over what a run draws on and this memory lacks; gives the id it has here.
+
+        What is known already, or an equal of it, stays as it is.
+        """
+        with self._database.write() as connection:
+            twin = self._twin(connection, experience)
+            if twin is not None:
+                return twin.id
+            self._write(connection, experience)
+            return experience.id
+
     def _add(self, connection: sqlite3.Connection, experience: Experience) -> tuple[str, bool]:
         twin = self._twin(connection, experience)
         if twin is None:
@@ -208,6 +220,7 @@ class OptimizationMemory:
         *,
         candidates: int = 2_000,
         failure_share: float = 0.25,
+        beside: Iterable[Experience] = (),
     ) -> list[Experience]:
         """Experiences that fit a situation, best first, at most ``limit``.
 
@@ -217,6 +230,7 @@ class OptimizationMemory:
         Args:
             text: words that describe the kernel, for the text part.
             candidates: so many of the most recently used are looked at.
+            beside: experiences of another layer, where this memory does not have them.
         """
         if limit <= 0:
             return []
@@ -226,6 +240,8 @@ class OptimizationMemory:
                 (candidates,),
             ).fetchall()
         known = [_experience(row) for row in rows]
+        ids = {experience.id for experience in known}
+        known += [experience for experience in beside if experience.id not in ids]
         scores = self._text_scores(text, candidates) if text else {}
         return rank(known, want, limit, scores, failure_share)
 

@@ -23,6 +23,7 @@ from accelopt_lsp.agents.offline import offline_roles, tags_of
 from accelopt_lsp.agents.roles import Candidate, Experience, Problem, Roles
 from accelopt_lsp.agents.search import BeamSearch, SearchEvent, SearchResult, SearchSettings
 from accelopt_lsp.agents.store import RunRecord, RunStore, UnknownRun, new_run_id
+from accelopt_lsp.agents.team import read_team
 from accelopt_lsp.analysis.files import analyze_kernel
 from accelopt_lsp.analysis.results import AnalysisOptions
 from accelopt_lsp.analysis.syntax import Document
@@ -352,9 +353,19 @@ class _Session:
                 settings.exp_n,
                 function_text(problem.text, problem.function),
                 failure_share=settings.failure_share,
+                beside=self._team(),
             )
         if self.store is not None and self.run_id is not None:
             self.store.set_initial(self.run_id, found)
+        return found
+
+    def _team(self) -> Sequence[Experience]:
+        """Experiences that the kernel's project keeps for its team."""
+        path = self.kernel.settings.team_memory
+        if path is None:
+            return ()
+        found, notes = read_team(Path(path))
+        self.notes.extend(notes)
         return found
 
     def _report(

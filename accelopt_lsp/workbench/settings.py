@@ -37,6 +37,7 @@ class Settings:
         exclude: path patterns that ``check`` leaves out.
         timeout_seconds: wall-clock limit of one run of a kernel.
         read_paths: further folders that kernels may read in the sandbox.
+        team_memory: file of experiences that the project keeps for its team.
     """
 
     target: str | None = None
@@ -47,6 +48,7 @@ class Settings:
     exclude: tuple[str, ...] = ()
     timeout_seconds: float = 300.0
     read_paths: tuple[str, ...] = field(default=())
+    team_memory: str | None = None
 
     def ignored_in(self, path: Path | None) -> tuple[str, ...]:
         """Codes that are not reported in a file."""
@@ -189,4 +191,7 @@ def _read_table(file: Path) -> Mapping[str, Any]:
             (f"{root}/{pattern}" if "/" in pattern else pattern): codes
             for pattern, codes in ignores.items()
         }
+    team = table.get("team-memory")
+    if isinstance(team, str):
+        table["team-memory"] = str(file.parent / team)
     return table
