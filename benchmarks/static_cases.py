@@ -221,6 +221,7 @@ def _stand_in(name: str) -> None:
 def _library_call(case: Case, scratch: Path) -> Call:
     import importlib
 
+    _stand_in("torch")
     sys.path.insert(0, str(Path(case.checkout) / LIBRARY))
     table = tomllib.loads((CONFORMANCE / "nki_library_arguments.toml").read_text("utf-8"))
     entry = table["case"][int(case.source)]
@@ -265,6 +266,8 @@ def _tensor_file(value: dict[str, Any], scratch: Path) -> str:
 
     from accelopt_lsp.profiler.simulator.elements import from_carrier
 
+    if isinstance(value.get("fill"), int | float):
+        return f"{value['tensor']}~N({value['fill']},0)"
     tensor = nki_library_traces.value_of(value)
     if np.dtype(from_carrier(tensor.values, tensor.element).dtype).kind == "V":
         # A type of its own, which .npy files cannot name: its values steer nothing.

@@ -67,13 +67,12 @@ def _write(m: Machine, register: Register, value: Value) -> None:
         NeedSplit: the number changes from iteration to iteration of an open loop.
     """
     old = register.value
-    if isinstance(old, Unknown) and isinstance(value, Unknown):
+    if old == value:
         return
-    if old == value and not isinstance(value, Unknown):
-        return
-    try:
-        m.alone(register.loops)
-    except Undecided as why:
-        value = Unknown(str(why), number=True)
+    if not (isinstance(old, Unknown) and isinstance(value, Unknown)):
+        try:
+            m.alone(register.loops)
+        except Undecided as why:
+            value = Unknown(str(why), number=True)
     m.journal.undo_with(lambda: setattr(register, "value", old))
     register.value = value

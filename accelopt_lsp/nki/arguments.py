@@ -34,6 +34,13 @@ class Distribution:
     mean: float = 0.0
     deviation: float = 1.0
 
+    @property
+    def constant(self) -> float | None:
+        """The one value that all elements have; None for random ones."""
+        if self.kind == "normal":
+            return self.mean if self.deviation == 0 else None
+        return {"ones": 1.0, "zeros": 0.0}.get(self.kind)
+
     def __str__(self) -> str:
         if self.kind == "normal" and (self.mean, self.deviation) != (0.0, 1.0):
             return f"N({_shortest(self.mean)},{_shortest(self.deviation)})"

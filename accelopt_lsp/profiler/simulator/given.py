@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -38,7 +39,7 @@ def from_spec(spec: ArgumentSpec, module: ModuleType, folder: Path) -> Any:
         ArgumentFault: a file or a name does not exist.
     """
     if isinstance(spec, TensorSpec):
-        return TensorInput(spec.shape, spec.dtype)
+        return _tensor(spec)
     if isinstance(spec, FileSpec):
         return _from_file(folder / spec.path)
     if isinstance(spec, NameSpec):
@@ -54,6 +55,15 @@ def from_spec(spec: ArgumentSpec, module: ModuleType, folder: Path) -> Any:
         fields = {name: from_spec(s, module, folder) for name, s in spec.fields}
         return _construction(spec.name, module, args, fields)
     return spec.value
+
+
+def _tensor(spec: TensorSpec) -> TensorInput:
+    """A tensor by its shape, and by its values where all are the same and few."""
+    value = spec.distribution.constant
+    if value is None or math.prod(spec.shape) > MAX_ELEMENTS:
+        return TensorInput(spec.shape, spec.dtype)
+    values = to_carrier(np.full(spec.shape, value, dtype=np.float32), spec.dtype)
+    return TensorInput(spec.shape, spec.dtype, values)
 
 
 def decoded(value: Any, module: ModuleType, scratch: Path) -> Any:
