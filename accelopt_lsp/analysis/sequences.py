@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from itertools import chain
 
-from accelopt_lsp.analysis.affine import Affine, Undecided, add, bounds, scale
+from accelopt_lsp.analysis.affine import Affine, Undecided, add, bounds, scale, split
 from accelopt_lsp.analysis.machine import Machine
 from accelopt_lsp.analysis.references import same_kind
 from accelopt_lsp.analysis.registers import Register
@@ -109,6 +109,37 @@ def written_out(items: tuple[Value, ...] | list[Value]) -> list[Value]:
     return found
 
 
+def part_of(m: Machine, owner: tuple[Value, ...] | ListValue, key: slice) -> list[Value]:
+    """``items[start:stop:step]``.
+
+    Raises:
+        NeedSplit, Undecided: the ends depend on the iteration, or are not known.
+    """
+    for end in (key.start, key.stop, key.step):
+        if isinstance(end, Affine):
+            raise split(end.terms, "a part of a list that depends on the iteration")
+        if end is not None and not isinstance(end, int):
+            raise Undecided("a part of a list whose ends are not known")
+    items = list(owner) if isinstance(owner, tuple) else owner.items
+    length = flat_length(items)
+    span = range(length)[key]
+    if len(items) == length:
+        return list(items[key])
+    if span == range(length):
+        return list(items)
+    if length > MAX_ITEMS:
+        raise Undecided("a part of a long list")
+    if isinstance(owner, ListValue) and _holds_mutable(items):
+        m.set_items(owner, written_out(items))
+        return list(owner.items[key])
+    return written_out(items)[key]
+
+
+def _holds_mutable(items: list[Value]) -> bool:
+    runs = [i for i in items if isinstance(i, Repeat)]
+    return any(isinstance(i, ListValue | dict | Repeat) for run in runs for i in run.items)
+
+
 def distinct(items: list[Value]) -> list[Value]:
     """Items of a set, in the order in which they are given.
 
@@ -138,8 +169,7 @@ def mutable_item(m: Machine, node: ast.Subscript) -> Value:
         owner = m.eval(node.value)
     if not isinstance(owner, ListValue):
         return m.eval(node)
-    runs = [i for i in owner.items if isinstance(i, Repeat)]
-    if any(isinstance(i, ListValue | dict | Repeat) for run in runs for i in run.items):
+    if _holds_mutable(owner.items):
         if flat_length(owner.items) > MAX_ITEMS:
             raise Undecided("a long list of lists that changes")
         m.set_items(owner, written_out(owner.items))

@@ -14,6 +14,7 @@ from accelopt_lsp.analysis.issue import call_api
 from accelopt_lsp.analysis.machine import Machine
 from accelopt_lsp.analysis.registers import Register
 from accelopt_lsp.analysis.rejections import Rejected
+from accelopt_lsp.analysis.sequences import part_of
 from accelopt_lsp.analysis.values import (
     Blocks,
     ClassValue,
@@ -29,7 +30,6 @@ from accelopt_lsp.analysis.values import (
     Unknown,
     Value,
     View,
-    flat_length,
     list_item,
 )
 from accelopt_lsp.nki.dialects import Dialect
@@ -185,10 +185,8 @@ def _sequence_item(m: Machine, owner: tuple[Value, ...] | ListValue, key: Value)
         except IndexError as error:
             return Unknown(str(error))
     if isinstance(key, slice):
-        ends = (key.start, key.stop, key.step)
-        if all(e is None or isinstance(e, int) for e in ends) and flat_length(items) == len(items):
-            part = items[key]
-            return part if isinstance(part, tuple) else ListValue(part, tuple(m.loops))
+        part = part_of(m, owner, key)
+        return tuple(part) if isinstance(owner, tuple) else ListValue(part, tuple(m.loops))
     return _unknown_index()
 
 
