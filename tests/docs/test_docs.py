@@ -23,6 +23,7 @@ PAGES = [
 ]
 pages = pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
 _LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+_FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 _COMMAND = re.compile(r"(?:^|`|\s{4})accelopt ([a-z]+)((?: [^`\n#]*)?)", re.MULTILINE)
 _OPTION = re.compile(r"(?<!\S)(--[a-z][a-z-]+)")
 _PATH = re.compile(r"`((?:accelopt_lsp|docs|examples|tests|editors)/[\w./-]+)`")
@@ -34,7 +35,7 @@ def commands() -> dict[str, click.Command]:
 
 @pages
 def test_links_lead_to_files(page):
-    for target in _LINK.findall(page.read_text("utf-8")):
+    for target in _LINK.findall(_FENCED.sub("", page.read_text("utf-8"))):
         if not target.startswith(("http:", "https:", "mailto:")):
             assert (page.parent / target).exists(), target
 
