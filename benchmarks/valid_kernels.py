@@ -1,6 +1,6 @@
 """What analysis says about kernels that are known to work.
 
-    valid_kernels.py CHECKOUT... [--target NAME ...] [--arguments FILE] [--show CODE] [--json FILE]
+    valid_kernels.py CHECKOUT... [--target NAME ...] [--given] [--show CODE] [--json FILE]
 
 CHECKOUTs are working copies of AWS's public repositories: nki-library, nki-samples, the SDK
 documentation (today's and that of release 2.26), and of github.com/zhang677/AccelOpt with NKIBench.
@@ -13,28 +13,32 @@ kernel that breaks a rule on purpose, and an example that is broken, stands in
 nothing needs are printed too. The table at the end counts files and places by code and severity:
 a warning on many valid kernels is wrong, or should be a hint; ``--show CODE`` lists its places.
 
-``--arguments`` is ``conformance/nki_library_arguments.toml`` or a file like it: the kernels that
-it names are analyzed once more for every case, with its arguments.
+``--given`` analyzes the cases of ``static_counts.py`` as well, each in a process of its own:
+kernels with the arguments that their own examples, tests and benchmarks call them with.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import subprocess
 import sys
+import tempfile
 import tomllib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any
 
-from attrs import evolve, field, frozen
+import static_cases
+import static_counts
+from attrs import asdict, evolve, frozen
+from static_cases import Case
 
 from accelopt_lsp.analysis import AnalysisOptions, analyze
 from accelopt_lsp.analysis.syntax import Document
-from accelopt_lsp.nki.arguments import ArgumentSpec, LiteralSpec, parse_spec
+from accelopt_lsp.nki.arguments import parse_spec
 from accelopt_lsp.nki.diagnostics import Severity
 
 KNOWN = Path(__file__).with_suffix(".toml")
@@ -50,8 +54,6 @@ class Job:
     shown: str
     target: str | None = None
     label: str = ""
-    kernel: str | None = None
-    arguments: Mapping[str, ArgumentSpec] = field(factory=dict)
     version: str | None = None
 
 
@@ -94,60 +96,84 @@ def kernel_files(checkout: Path) -> Iterator[Path]:
                 yield file
 
 
-def jobs_of(checkouts: Iterable[Path], targets: list[str], arguments: Path | None) -> list[Job]:
-    """All analyses, in the order of the files."""
+def jobs_of(checkouts: Iterable[Path], targets: list[str]) -> list[Job]:
+    """Analyses of whole files, in the order of the files."""
     found: list[Job] = []
-    cases = _cases(arguments)
     for checkout in checkouts:
         for file in kernel_files(checkout):
             shown = f"{checkout.name}/{file.relative_to(checkout).as_posix()}"
             found.append(Job(file, shown))
             found.extend(Job(file, shown, target, target) for target in targets)
-            for path, kernel, label, values in cases:
-                if shown.endswith(path):
-                    found.append(Job(file, shown, None, label, kernel, values))
     return found
 
 
-def _cases(file: Path | None) -> list[tuple[str, str, str, Mapping[str, ArgumentSpec]]]:
-    if file is None:
+_COLLECTIONS = {
+    "nkibench": "NKIBench",
+    "samples": "src/nki_samples",
+    "sdk": "nki/examples",
+    "sdk_legacy": "general/nki/examples",
+    "library": "src/nkilib_src",
+}
+"""A folder by which each collection of static_cases.py is recognised."""
+
+
+def cases_of(checkouts: Iterable[Path], scratch: Path) -> list[Case]:
+    """Kernels with the arguments that they are called with."""
+    found: dict[str, Path | None] = dict.fromkeys(_COLLECTIONS)
+    for checkout in checkouts:
+        for name, folder in _COLLECTIONS.items():
+            if (checkout / folder).is_dir():
+                found[name] = checkout.resolve()
+    if found["library"] is not None:
+        found["library"] = static_counts.repaired(found["library"], scratch)
+    return list(static_cases.find_cases(**found))
+
+
+def run_case(case: Case) -> list[Place]:
+    """One case in a process of its own; none where its arguments cannot be found out."""
+    command = [sys.executable, __file__, "--one", case.to_json()]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    except subprocess.TimeoutExpired:
+        print(f"not analyzed: {case.name}: longer than 300 s")
         return []
-    found = []
-    for case in tomllib.loads(file.read_text("utf-8"))["case"]:
-        path, _, kernel = case["kernel"].partition("::")
-        values = {}
-        for name, value in case.get("arguments", {}).items():
-            spec = _spec(value)
-            if spec is not None:
-                values[name] = spec
-        label = ", ".join(filter(None, ("given arguments", case.get("label", ""))))
-        found.append((path, kernel, label, values))
-    return found
+    if done.returncode != 0:
+        reason = (done.stderr.strip().splitlines() or [""])[-1]
+        print(f"not analyzed: {case.name}: {reason}")
+        return []
+    return [Place(**row) for row in json.loads(done.stdout.strip().splitlines()[-1])]
 
 
-def _spec(value: Any) -> ArgumentSpec | None:
-    """A value of the arguments' file; None for what a SPEC cannot say."""
-    if isinstance(value, dict):
-        value = value.get("tensor")
-    if isinstance(value, str):
-        try:
-            return parse_spec(value)
-        except ValueError:
-            return None
-    return LiteralSpec(value) if isinstance(value, bool | int | float) else None
+def child(text: str) -> int:
+    """Analyze one case and print what was said about it as JSON."""
+    from accelopt_lsp.profiler.simulator import hook
+
+    case = Case(**json.loads(text))
+    sys.path.insert(0, str(static_cases.CONFORMANCE))
+    hook.install()
+    with tempfile.TemporaryDirectory() as scratch:
+        call = static_cases.call_of(case, lambda tree: tree, Path(scratch))
+        kernel, _ = static_counts.kernel_of(case, call)
+        name = kernel.function.__qualname__.replace(".<locals>", "")
+        values = {n: parse_spec(spec) for n, spec in call.arguments.items()}
+        options = AnalysisOptions(target=call.target, overrides={name: values}, suppressions=False)
+        file = Path(static_counts.file_of(case, call))
+        result = analyze(Document.parse(file.read_text("utf-8")), path=file, options=options)
+    shown = f"{case.collection}/{file.relative_to(case.checkout).as_posix()}"
+    label = ", ".join(filter(None, ("given arguments", case.label)))
+    kernels = [k for k in result.kernels if name in (k.source.name, k.source.qualname)]
+    places = [
+        Place(shown, d.span.start.line, d.code, d.severity.value, d.message, label)
+        for k in kernels
+        for d in k.diagnostics
+    ]
+    print(json.dumps([asdict(place) for place in places]))
+    return 0
 
 
 def analyzed(job: Job) -> tuple[int, list[Place]]:
     """Kernels that were analyzed, and what was said about them."""
-    overrides: dict[str, Any] = {}
-    if job.kernel is not None:
-        overrides[job.kernel] = dict(job.arguments)
-    options = AnalysisOptions(
-        target=job.target,
-        overrides=overrides,
-        nki_version=job.version,
-        suppressions=False,
-    )
+    options = AnalysisOptions(target=job.target, nki_version=job.version, suppressions=False)
     document = Document.parse(job.file.read_text("utf-8", errors="replace"))
     result = analyze(document, path=job.file, options=options)
     places = [
@@ -210,35 +236,44 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("checkouts", nargs="+", type=Path, metavar="CHECKOUT")
+    parser.add_argument("checkouts", nargs="*", type=Path, metavar="CHECKOUT")
     parser.add_argument("--target", action="append", default=[], help="analyze for it as well")
     parser.add_argument("--nki-version", help="as if the project's settings said so")
-    parser.add_argument("--arguments", type=Path, help="arguments of kernels, as TOML")
+    parser.add_argument("--given", action="store_true", help="with arguments of their own calls")
+    parser.add_argument("--one", help=argparse.SUPPRESS)
     parser.add_argument("--show", action="append", default=[], metavar="CODE")
     parser.add_argument("--json", type=Path, help="write all diagnostics to a file")
     parser.add_argument("--jobs", type=int, default=2, help="processes (default: 2)")
     options = parser.parse_args()
+    if options.one:
+        return child(options.one)
     for checkout in options.checkouts:
         if not checkout.is_dir():
             parser.error(f"no such folder: {checkout}")
-    jobs = jobs_of(options.checkouts, options.target, options.arguments)
+    if not options.checkouts:
+        parser.error("name a checkout")
+    jobs = jobs_of(options.checkouts, options.target)
     jobs = [evolve(job, version=options.nki_version) for job in jobs]
     kernels, places = 0, []
     with ProcessPoolExecutor(max_workers=options.jobs) as pool:
         for job, (count, found) in zip(jobs, pool.map(analyzed, jobs, chunksize=2), strict=True):
             kernels += count if not job.label else 0
             places.extend(found)
+    analyses = len(jobs)
+    if options.given:
+        with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(options.jobs) as threads:
+            cases = cases_of(options.checkouts, Path(scratch))
+            analyses += len(cases)
+            for found in threads.map(run_case, cases):
+                places.extend(found)
     unexpected = report(places, known_errors(), options.show)
     table(places)
     number = len({job.shown for job in jobs})
     print(
-        f"\n{number} files, {kernels} kernels, {len(jobs)} analyses, {unexpected} unexpected errors"
+        f"\n{number} files, {kernels} kernels, {analyses} analyses, {unexpected} unexpected errors"
     )
     if options.json is not None:
-        rows = [
-            {n: getattr(p, n) for n in ("file", "line", "code", "severity", "message", "label")}
-            for p in places
-        ]
+        rows = [asdict(place) for place in places]
         options.json.write_text(json.dumps(rows, indent=1), "utf-8")
     return int(unexpected > 0)
 

@@ -17,7 +17,8 @@ HEAD = """\
 
 This page is generated from the rules' own documentation by `python docs/build_rules.py`;
 `accelopt explain CODE` prints one of them. Codes beginning with R are about what hardware or
-compiler reject, P about what is slow, M about what changed from the legacy dialect to the current
+compiler reject, C about Python that simulates and that the NKI compiler refuses or does not
+promise to take, P about what is slow, M about what changed from the legacy dialect to the current
 one and between its versions, A about the arguments that a kernel is analyzed with, D about
 directives, S about syntax. The severity is the usual one; a finding may have a lower one,
 for example where it costs little time.

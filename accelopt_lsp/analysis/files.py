@@ -208,7 +208,7 @@ def _read(
     known = known_yardstick(stems)
     profile = estimate(kernel.qualname, workload, target, flops, known)
     version = options.nki_version or arguments.nki_version
-    context = Context(document, kernel, machine, workload, profile, version, facts)
+    context = Context(document, kernel, machine, workload, profile, version, facts, arguments)
     diagnostics: list[Diagnostic] = []
     for rule in rules_of(Tier.FULL):
         diagnostics.extend(rule().check(context))

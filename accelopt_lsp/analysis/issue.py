@@ -29,6 +29,7 @@ from accelopt_lsp.analysis.notices import (
 )
 from accelopt_lsp.analysis.references import as_dtype, operator_name
 from accelopt_lsp.analysis.registers import Register
+from accelopt_lsp.analysis.rejections import fix_at
 from accelopt_lsp.analysis.sequences import written_out
 from accelopt_lsp.analysis.values import (
     Blocks,
@@ -43,8 +44,8 @@ from accelopt_lsp.analysis.values import (
     View,
 )
 from accelopt_lsp.nki.apis import find_api
-from accelopt_lsp.nki.diagnostics import Severity
-from accelopt_lsp.nki.dialects import Api, BindError
+from accelopt_lsp.nki.diagnostics import Fix, Severity
+from accelopt_lsp.nki.dialects import Api, BindError, Dialect
 from accelopt_lsp.nki.dtypes import DType
 from accelopt_lsp.nki.instructions import INSTRUCTIONS
 from accelopt_lsp.nki.lowering import (
@@ -64,6 +65,8 @@ _STANDS_FOR = {"min": -1e38, "max": 1e38, "on_false_value": -3.4028234663852886e
 """Numbers of these parameters are limited; one that is possible stands for any other."""
 _SHAPES = frozenset({"pattern", "n", "num_elem_per_idx", "num_valid_indices", "shuffle_mask"})
 """Parameters whose numbers must agree with the shapes of tiles."""
+_DEFECTS = (ValueError, TypeError, KeyError, ArithmeticError, AttributeError)
+"""What lowering raises on arguments that no signature foresees."""
 _IGNORED = frozenset({"mask", "name", "priority"})
 _MODES = frozenset({"dge_mode", "oob_mode"})
 """Arguments that decide no count: taken where they are named, else left to the default."""
@@ -84,7 +87,7 @@ def call_api(
     try:
         bound = api.bind(m.dialect, tuple(args), kwargs)
     except BindError as error:
-        return _bind_error(m, node, error)
+        return _bind_error(m, node, error, _declared_dst(m, node, api, args, kwargs))
     nodes = _nodes_by_parameter(m, api, argument_nodes or {})
     notice_arguments(m, node, api, bound, nodes)
     views = {k: v for k, v in bound.items() if isinstance(v, View)}
@@ -110,7 +113,7 @@ def _lower(m: Machine, node: ast.AST, name: str, values: dict[str, Any]) -> Lowe
         return lower(m.dialect, name, values, m.target)
     except LoweringError as error:
         return _lowering_error(m, node, name, error)
-    except (ValueError, TypeError, KeyError, ArithmeticError, AttributeError) as error:
+    except _DEFECTS as error:
         m.unknown(f"{name}: {error}")
         return Unknown(f"{name}: {error}")
 
@@ -160,10 +163,41 @@ def _unsupported(m: Machine, node: ast.AST, name: str) -> Unknown:
     return Unknown(f"the result of {name}")
 
 
-def _bind_error(m: Machine, node: ast.AST, error: BindError) -> Unknown:
+def _declared_dst(
+    m: Machine, node: ast.AST, api: Api, args: list[Value], kwargs: dict[str, Value]
+) -> Fix | None:
+    """How to mend ``y = nisa.op(x)``, if the legacy form of the call tells what y is."""
+    signature = api.signature(m.dialect)
+    if (
+        m.dialect is not Dialect.CURRENT
+        or signature is None
+        or signature.parameters[:1] != ("dst",)
+    ):
+        return None
+    if "dst" in kwargs or api.signature(Dialect.LEGACY) is None:
+        return None
+    try:
+        bound = api.bind(Dialect.LEGACY, tuple(args), kwargs)
+        values = {k: _lowering_value(k, v) for k, v in bound.items()}
+        result = lower(Dialect.LEGACY, api.name, values, m.target).result
+    except (BindError, UnknownArgument, LoweringError, *_DEFECTS):
+        return None
+    if result is None:
+        return None
+    return fix_at(
+        node,
+        "Declare the tile that is written",
+        "declare-dst",
+        shape=list(result.shape),
+        dtype=result.dtype.name,
+        buffer=result.buffer.value,
+    )
+
+
+def _bind_error(m: Machine, node: ast.AST, error: BindError, fix: Fix | None) -> Unknown:
     text = str(error)
     sure = "missing" in text and "required" in text
-    m.find("R101", text, node, Severity.ERROR if sure else Severity.WARNING)
+    m.find("R101", text, node, Severity.ERROR if sure else Severity.WARNING, fix=fix)
     m.unknown(text)
     return Unknown(text)
 

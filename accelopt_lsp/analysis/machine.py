@@ -36,7 +36,7 @@ from accelopt_lsp.analysis.values import (
     Value,
     View,
 )
-from accelopt_lsp.nki.diagnostics import Severity
+from accelopt_lsp.nki.diagnostics import Fix, Severity
 from accelopt_lsp.nki.dialects import Dialect
 from accelopt_lsp.nki.dtypes import DType
 from accelopt_lsp.nki.lowering import Lowered
@@ -128,6 +128,7 @@ class Finding:
     severity: Severity | None = None
     role: str | None = None
     origin: Origin | None = None
+    fix: Fix | None = None
 
 
 @define(slots=True)
@@ -427,10 +428,14 @@ class Machine:
         node: ast.AST,
         severity: Severity | None = None,
         role: str | None = None,
+        fix: Fix | None = None,
     ) -> None:
         if self.in_kernel:
+            origin = self.origin(node)
+            # A fix is of the analyzed file's text.
+            fix = fix if origin is None else None
             self.findings.append(
-                Finding(code, message, self.place(node), severity, role, self.origin(node))
+                Finding(code, message, self.place(node), severity, role, origin, fix)
             )
 
     def refuse(self, why: Undecided, node: ast.AST) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from accelopt_lsp.analysis.machine import Machine
-from accelopt_lsp.analysis.rejections import NOT_AFFINE, argument_node
+from accelopt_lsp.analysis.rejections import NOT_AFFINE, argument_node, fix_at
 from accelopt_lsp.analysis.values import Blocks, Unknown, Value, View
 from accelopt_lsp.nki.dialects import TOLERATED, Api, Dialect
 from accelopt_lsp.nki.dtypes import Kind
@@ -67,9 +67,12 @@ def _current(m: Machine, node: ast.AST, api: Api, bound: Mapping[str, Value], no
         for key in bound:
             if key not in signature.parameters and key in TOLERATED:
                 instead = "the data type of dst decides" if key == "dtype" else "leave it out"
-                m.find(
-                    "R061", f"{name} has no parameter {key!r}; {instead}", argument_node(node, key)
-                )
+                where = argument_node(node, key)
+                # Versions that ignored it computed the same.
+                safe = isinstance(where, ast.Constant) or key != "mask"
+                fix = fix_at(where, f"Remove {key}=", "remove-argument", safe=safe)
+                text = f"{name} has no parameter {key!r}; {instead}"
+                m.find("R061", text, where, fix=fix if where is not node else None)
     if name in _TWO_CORES:
         _two_cores(m, node, name, bound, nodes)
 

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Mapping
 
 from accelopt_lsp.analysis.affine import Undecided
+from accelopt_lsp.nki.diagnostics import Fix
 
 NOT_AFFINE = "an expression of indices that is not affine"
 """Reason of what no mask may be made of."""
@@ -37,3 +38,9 @@ def argument_node(node: ast.AST, *places: Place) -> ast.AST:
             if isinstance(place, int) and 0 <= place < len(node.args):
                 return node.args[place]
     return node
+
+
+def fix_at(node: ast.AST, title: str, rewrite: str, *, safe: bool = False, **more: object) -> Fix:
+    """A rewrite that finds its place by line and column (in bytes, from 0)."""
+    place = {"line": getattr(node, "lineno", 1), "column": getattr(node, "col_offset", 0)}
+    return Fix(title, rewrite, {**place, **more}, safe)

@@ -378,7 +378,9 @@ def _class(m: Machine, node: ast.ClassDef) -> Signal | None:
 @executes(ast.Assert)
 def _assert(m: Machine, node: ast.Assert) -> Signal | None:
     if truth(m, m.eval(node.test)) is False:
-        raise_in_kernel(m, node.test, f"assertion fails: {ast.unparse(node.test)}")
+        said = m.eval(node.msg) if node.msg is not None else None
+        more = f" ({said})" if isinstance(said, str) and said else ""
+        raise_in_kernel(m, node.test, f"assertion fails: {ast.unparse(node.test)}{more}")
     return None
 
 

@@ -18,6 +18,7 @@ from accelopt_lsp.analysis.syntax import Document
 from accelopt_lsp.analysis.tree import span_of
 from accelopt_lsp.analysis.values import Storage
 from accelopt_lsp.analysis.workload import Facts
+from accelopt_lsp.nki.arguments import KernelArguments
 from accelopt_lsp.nki.diagnostics import Diagnostic, Fix, Position, Related, Severity, Span
 from accelopt_lsp.nki.dialects import version_key
 from accelopt_lsp.nki.instructions import Violation
@@ -50,6 +51,7 @@ class Context:
     """What a rule of the full tier may look at.
 
     ``nki_version`` is the NKI version in force; None where nobody says. ``facts``: counts by call.
+    ``arguments``: what the kernel was interpreted with.
     """
 
     document: Document
@@ -59,6 +61,14 @@ class Context:
     profile: Profile
     nki_version: str | None = None
     facts: Facts | None = None
+    arguments: KernelArguments | None = None
+
+    @property
+    def guessed(self) -> bool:
+        """Whether some argument was found out from asserts or call sites, not stated for it."""
+        origins = self.arguments.origins.values() if self.arguments is not None else ()
+        stated = ("given", "directive", "reference", "annotation")
+        return not all(origin.startswith(stated) for origin in origins)
 
     @property
     def latency_ns(self) -> float:
@@ -109,6 +119,7 @@ class Rule:
                     finding.node,
                     finding.message,
                     severity=finding.severity or usual,
+                    fix=finding.fix,
                     related=elsewhere(finding.origin),
                 )
 

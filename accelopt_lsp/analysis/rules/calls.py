@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterator
 from difflib import get_close_matches
 
+from attrs import evolve
+
 from accelopt_lsp.analysis.rules.base import Context, Rule
 from accelopt_lsp.analysis.rules.names import known_names
 from accelopt_lsp.nki.apis import APIS
@@ -128,3 +130,8 @@ class KernelRaises(Rule):
     code = "A001"
     name = "kernel-raises"
     severity = Severity.WARNING
+
+    def check(self, context: Context) -> Iterator[Diagnostic]:
+        """A hint where arguments were found out: a call site's need not fit this kernel."""
+        for found in self.findings(context):
+            yield evolve(found, severity=Severity.HINT) if context.guessed else found
