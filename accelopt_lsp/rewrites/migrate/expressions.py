@@ -66,6 +66,10 @@ def temporary(w: Writer, node: ast.expr, cuts: Cuts) -> Operand:
         return Operand.of(other_text(w, node), view)
     if call is not None and call.name in ("nl.shared_constant", "nl.expand_dims"):
         return Operand.of(w.source.one_line(node), view)
+    if call is not None and not cuts:
+        kept = composite(w, call, view)
+        if kept is not None:
+            return Operand.of(kept, view)
     found = operation(w, node)
     stem = call.short if call is not None else found[0] if found is not None else "value"
     name = w.fresh(f"{stem}_tile")

@@ -53,7 +53,7 @@ def placed_memory(w: Writer, call: LegacyCall, allocator: ast.Call) -> tuple[str
     stride = 1
     for dim in reversed(range(storage.blocks)):
         if numbers[dim] > 1:
-            place = plus(times(f"(block_{dim} % {numbers[dim]})", str(size * stride)), place)
+            place = plus(times(f"block_{dim} % {numbers[dim]}", str(size * stride)), place)
         stride *= numbers[dim]
     base = given.get("base_bank" if psum else "base_addr")
     start = w.text(base) if base is not None else "0"

@@ -1,0 +1,25 @@
+import nki
+import nki.isa as nisa
+import nki.language as nl
+
+
+# accelopt: x=bf16[128,128] y=bf16[128,512]
+@nki.jit
+def kernel(x, y):
+    out = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.shared_hbm)
+    left = nl.ndarray((128, 128), dtype=x.dtype, buffer=nl.sbuf)
+    right = nl.ndarray((128, 512), dtype=y.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=left, src=x)
+    nisa.dma_copy(dst=right, src=y)
+    total = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.psum)
+    nisa.nc_matmul(
+        dst=total,
+        stationary=left,
+        moving=right,
+        is_moving_onezero=False,
+    )
+    nisa.nc_matmul(dst=total, stationary=left, moving=right, is_moving_onezero=False)
+    tile = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.tensor_copy(dst=tile, src=total)
+    nisa.dma_copy(dst=out, src=tile)
+    return out
