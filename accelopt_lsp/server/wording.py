@@ -8,7 +8,14 @@ from accelopt_lsp.nki.dialects import Api, Dialect
 from accelopt_lsp.nki.instructions import INSTRUCTIONS, Instruction
 from accelopt_lsp.nki.profile import Profile, Provenance
 from accelopt_lsp.nki.targets import Target, get_target, target_names
-from accelopt_lsp.nki.workload import AllocationWork, LineWork, LoopWork, Workload
+from accelopt_lsp.nki.workload import (
+    AllocationWork,
+    Dependence,
+    LineWork,
+    LoopWork,
+    Waiting,
+    Workload,
+)
 from accelopt_lsp.server.snapshot import KernelView
 
 ENGINE_NAMES: Mapping[str, str] = {
@@ -21,6 +28,8 @@ ENGINE_NAMES: Mapping[str, str] = {
 }
 MOST_GAPS = 3
 """Idle gaps that an explanation names."""
+MOST_WAITS = 2
+"""Tiles that iterations wait for, which a page on a loop names."""
 
 
 def milliseconds(value: float) -> str:
@@ -200,8 +209,14 @@ def _cost_here(work: LineWork, workload: Workload | None, target: str) -> str:
             text += f" of {size(work.descriptor_bytes)}"
         lines.append(text)
     if work.reload_factor is not None and work.reload_factor > 1:
-        lines.append(f"Every byte is read {work.reload_factor:.3g} times")
-    return f"**Here, estimated for {target}**\n" + "\n".join(f"- {line}" for line in lines)
+        over = ", ".join(f"`{name}` (line {line})" for line, name, _ in work.reload_loops)
+        again = f": the same in every iteration over {over}" if over else ""
+        lines.append(f"Every byte is read {work.reload_factor:.3g} times{again}")
+    if work.sbuf_live_bytes and workload is not None and workload.sbuf_peak_line == work.line:
+        lines.append(f"SBUF is fullest here: {size(work.sbuf_live_bytes)} per partition")
+    traced = work.provenance is not Provenance.ESTIMATED
+    head = f"**Here, {'traced' if traced else 'estimated'} for {target}**\n"
+    return head + "\n".join(f"- {line}" for line in lines)
 
 
 def _share(work: LineWork, workload: Workload | None) -> str:
@@ -232,11 +247,24 @@ def loop_page(loop: LoopWork, end_line: int, workload: Workload) -> str:
     issued = sum(w.issued.total_instructions for w in inside)
     if issued:
         lines.append(f"Instructions: {issued:,}")
+    lines += [
+        _waits(wait)
+        for wait in workload.dependences
+        if (wait.loop_line, wait.variable) == (loop.line, loop.variable)
+        and wait.waiting is not Waiting.PRODUCT
+    ][:MOST_WAITS]
     unknown = [line for line, _ in workload.unknowns if loop.line <= line <= end_line]
     if unknown:
         lines.append(f"Not counted: line{'s' * (len(unknown) > 1)} {', '.join(map(str, unknown))}")
     body = "\n".join(f"- {line}" for line in lines)
     return f"{head}\n\n{body}" if body else head
+
+
+def _waits(wait: Dependence) -> str:
+    """Why the iterations of a loop cannot overlap."""
+    if wait.waiting is Waiting.CARRIED:
+        return f"Each iteration needs `{wait.tensor}` (line {wait.line}) of the one before"
+    return f"Each iteration waits until the one before has used `{wait.tensor}` (line {wait.line})"
 
 
 def allocation_page(allocation: AllocationWork, workload: Workload, target: str) -> str:
@@ -253,13 +281,13 @@ def allocation_page(allocation: AllocationWork, workload: Workload, target: str)
     peak = workload.sbuf_peak_bytes if sbuf else workload.psum_peak_bytes
     if peak is not None and capacity:
         lines.append(f"- Fullest moment of the kernel: {size(peak)} of {size(capacity)}")
-    biggest = sorted(
-        (a for a in workload.allocations if a.buffer == allocation.buffer),
-        key=lambda a: -a.partition_bytes,
-    )[:3]
-    if len(biggest) > 1:
-        holders = ", ".join(f"`{a.name}` {size(a.partition_bytes)}" for a in biggest)
-        lines.append(f"- Largest in {where}: {holders}")
+    holders = workload.sbuf_holders if sbuf else workload.psum_holders
+    if len(holders) > 1:
+        at = workload.sbuf_peak_line if sbuf else workload.psum_peak_line
+        named = ", ".join(
+            f"`{h.name or 'a result'}` {size(h.partition_bytes)}" for h in holders[:3]
+        )
+        lines.append(f"- Alive then, at line {at}: {named}")
     return "\n".join((lines[0], "", *lines[1:]))
 
 

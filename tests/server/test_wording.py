@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
+from accelopt_lsp.nki.operands import Buffer
 from accelopt_lsp.nki.profile import (
     Bound,
     IdleGap,
@@ -15,7 +16,21 @@ from accelopt_lsp.nki.profile import (
     Wait,
     WhatIf,
 )
-from accelopt_lsp.server.wording import bounded_by, line_facts, profile_line
+from accelopt_lsp.nki.workload import (
+    AllocationWork,
+    Dependence,
+    Holder,
+    LoopWork,
+    Waiting,
+    Workload,
+)
+from accelopt_lsp.server.wording import (
+    allocation_page,
+    bounded_by,
+    line_facts,
+    loop_page,
+    profile_line,
+)
 
 SIMULATED = Profile(
     kernel="silu",
@@ -74,3 +89,48 @@ def test_estimates_say_nothing_of_a_run(changes) -> None:
 )
 def test_reasons_for_gaps(wait, on, line, reason) -> None:
     assert IdleGap("tensor", wait, on, line, 1.0, 1, 1.0).reason() == reason
+
+
+WORK = Workload(
+    loops=(LoopWork(4, "i", 8, 8, 9),),
+    allocations=(
+        AllocationWork(3, "tile", Buffer.SBUF, (128, 512), "float32", 2048, 2048),
+        AllocationWork(5, "wide", Buffer.SBUF, (128, 4096), "float32", 16384, 16384),
+    ),
+    sbuf_peak_bytes=18432,
+    sbuf_peak_line=7,
+    sbuf_holders=(Holder("wide", 5, 16384), Holder("tile", 3, 2048)),
+    dependences=(
+        Dependence(
+            loop_line=4,
+            variable="i",
+            waiting=Waiting.REUSE,
+            tensor="tile",
+            line=3,
+            buffer=Buffer.SBUF,
+            write_line=6,
+            read_line=7,
+            writers=("dma",),
+            readers=("scalar",),
+            movable=True,
+            lost_ns=100.0,
+        ),
+    ),
+)
+
+
+def test_a_page_on_a_loop_says_what_its_iterations_wait_for() -> None:
+    page = loop_page(WORK.loops[0], 9, WORK)
+    assert "8 iterations" in page
+    assert "waits until the one before has used `tile` (line 3)" in page
+    carried = evolve(WORK.dependences[0], waiting=Waiting.CARRIED)
+    work = evolve(WORK, dependences=(carried,))
+    assert "needs `tile` (line 3) of the one before" in loop_page(WORK.loops[0], 9, work)
+    products = evolve(carried, waiting=Waiting.PRODUCT)
+    assert "tile" not in loop_page(WORK.loops[0], 9, evolve(WORK, dependences=(products,)))
+
+
+def test_a_page_on_a_buffer_says_who_holds_the_most() -> None:
+    page = allocation_page(WORK.allocations[0], WORK, "trn2")
+    assert "Fullest moment of the kernel: 18 KiB" in page
+    assert "Alive then, at line 7: `wide` 16 KiB, `tile` 2 KiB" in page
