@@ -14,6 +14,7 @@ from accelopt_lsp.analysis.libraries import LIBRARIES, call_library
 from accelopt_lsp.analysis.machine import MAX_CALL_DEPTH, Machine, evaluates
 from accelopt_lsp.analysis.methods import call_method, language_call
 from accelopt_lsp.analysis.placing import placement
+from accelopt_lsp.analysis.purity import is_plain, memory_key
 from accelopt_lsp.analysis.references import as_dtype
 from accelopt_lsp.analysis.registers import allocate, register_call
 from accelopt_lsp.analysis.scope import Scope
@@ -197,6 +198,19 @@ def call_function(
     """Run a function of the file on abstract values."""
     if m.depth >= MAX_CALL_DEPTH:
         return Unknown("calls nested too deeply")
+    key = memory_key(m, function, args, kwargs)
+    if key is not None and key in m.memory:
+        return m.memory[key]
+    before = m.notes() if key is not None else ()
+    result = _run_function(m, function, args, kwargs)
+    if key is not None and is_plain(result) and m.notes() == before:
+        m.memory[key] = result
+    return result
+
+
+def _run_function(
+    m: Machine, function: Function, args: list[Value], kwargs: dict[str, Value]
+) -> Value:
     scope = Scope(m.journal, function.scope)
     if function.owner is not None:
         scope.names["__class__"] = function.owner

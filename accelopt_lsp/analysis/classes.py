@@ -11,18 +11,21 @@ from collections.abc import Iterator
 
 from accelopt_lsp.analysis.affine import Undecided
 from accelopt_lsp.analysis.enums import find_member, make_members
-from accelopt_lsp.analysis.machine import KernelRaises, Machine
+from accelopt_lsp.analysis.machine import KernelRaises, Machine, attributes
 from accelopt_lsp.analysis.scope import UNBOUND
 from accelopt_lsp.analysis.values import (
     MISSING,
     Bound,
     ClassValue,
     Descriptor,
+    EnumInt,
+    EnumStr,
     Field,
     FieldSpec,
     Function,
     Instance,
     ListValue,
+    Method,
     ModuleValue,
     NamedTuple,
     Ref,
@@ -239,6 +242,46 @@ def instance_attribute(m: Machine, value: Instance, name: str) -> Value:
     if isinstance(getter, Function):
         return _call(m, getter, [value, name])
     return UNBOUND
+
+
+@attributes(Instance, ClassValue, Super, NamedTuple, EnumInt, EnumStr)
+def object_attribute(m: Machine, value: Value, name: str) -> Value:
+    """``value.name`` of an object, a class or ``super()``."""
+    if isinstance(value, Instance):
+        found = instance_attribute(m, value, name)
+        kind = value.cls.name
+    elif isinstance(value, ClassValue):
+        found = class_attribute(m, value, name)
+        kind = value.name
+    elif isinstance(value, Super):
+        found = super_attribute(m, value, name)
+        kind = "super()"
+    else:
+        found = _member_attribute(m, value, name)
+        kind = value.cls.name
+    if found is not UNBOUND:
+        return found
+    cls = value if isinstance(value, ClassValue) else getattr(value, "cls", None)
+    if isinstance(cls, ClassValue) and cls.problem:
+        return Unknown(f"{kind}.{name} is not known: {cls.problem}")
+    if isinstance(value, NamedTuple | EnumStr):
+        return Method(value, name)
+    return Unknown(f"{kind} has no attribute {name!r} that analysis knows")
+
+
+def _member_attribute(m: Machine, value: NamedTuple | EnumInt | EnumStr, name: str) -> Value:
+    """An attribute of a named tuple, or of a member of an enumeration that is a number or text."""
+    if isinstance(value, NamedTuple):
+        for position, field in enumerate(value.cls.fields):
+            if field.name == name:
+                return value[position]
+        if name == "_fields":
+            return tuple(f.name for f in value.cls.fields)
+    elif name in ("value", "_value_"):
+        return int(value) if isinstance(value, EnumInt) else str.__str__(value)
+    elif name in ("name", "_name_"):
+        return value.label
+    return bound_member(m, value.cls, value, name)
 
 
 def set_attribute(m: Machine, owner: Value, name: str, value: Value) -> None:

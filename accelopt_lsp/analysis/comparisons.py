@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import operator
+from collections.abc import Callable
 
 from accelopt_lsp.analysis import affine
 from accelopt_lsp.analysis.affine import Affine, Undecided
@@ -37,6 +38,16 @@ _COMPARE = {
 }
 
 
+_ORDERS: dict[type[ast.cmpop], Callable[[int, int], bool]] = {
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+}
+
+
 @evaluates(ast.Compare)
 def _compare(m: Machine, node: ast.Compare) -> Value:
     left = m.eval(node.left)
@@ -54,6 +65,8 @@ def _compare(m: Machine, node: ast.Compare) -> Value:
 
 def compare_values(m: Machine, node: ast.AST, op: ast.cmpop, left: Value, right: Value) -> Value:
     """Truth of one comparison; a mask for index arrays, a tile for tensors."""
+    if left.__class__ is int and right.__class__ is int and op.__class__ in _ORDERS:
+        return _ORDERS[op.__class__](left, right)
     if isinstance(op, ast.Is | ast.IsNot):
         return _identity(isinstance(op, ast.Is), left, right)
     if isinstance(left, Unknown) or isinstance(right, Unknown):

@@ -183,6 +183,8 @@ def _if_expression(m: Machine, node: ast.IfExp) -> Value:
 
 def truth(m: Machine, value: Value) -> bool | None:
     """Whether a value counts as true; None if that is not known."""
+    if value is True or value is False:
+        return bool(value)
     if isinstance(value, Unknown):
         return None
     if isinstance(value, Register):
@@ -304,6 +306,13 @@ _PYTHON: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
 }
 
 
+_QUICK: dict[type, Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+}
+"""Operators that integers always have a small result for."""
+
+
 @evaluates(ast.BinOp)
 def _binary(m: Machine, node: ast.BinOp) -> Value:
     return binary(m, node, node.op, m.eval(node.left), m.eval(node.right))
@@ -311,6 +320,10 @@ def _binary(m: Machine, node: ast.BinOp) -> Value:
 
 def binary(m: Machine, node: ast.AST, op: ast.operator, left: Value, right: Value) -> Value:
     """Result of ``left OP right``."""
+    if left.__class__ is int and right.__class__ is int:
+        quick = _QUICK.get(op.__class__)
+        if quick is not None:
+            return quick(left, right)
     if isinstance(left, View) or isinstance(right, View):
         return tensor_binary(m, node, op, left, right)
     for side in (left, right):

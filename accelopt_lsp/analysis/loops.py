@@ -60,6 +60,8 @@ from accelopt_lsp.analysis.values import (
 
 MAX_WHILE = 10_000
 MAX_UNSETTLED = 3
+FEW_TRIPS = 8
+"""Loops with so few iterations are not worth several attempts to take them together."""
 
 
 @executes(ast.For, ast.AsyncFor)
@@ -130,6 +132,7 @@ class Loop:
     ) -> None:
         self.m = m
         self.visible = visible and not m.foreign
+        self.node = node
         self.target = target
         self.over = over
         self.body = body
@@ -200,7 +203,7 @@ class Loop:
 
     def _first_parts(self) -> deque[tuple[int, int]]:
         length = self.over.length
-        if not self.over.symbolic:
+        if not self.over.symbolic or (length <= FEW_TRIPS and self.node in self.m.split_loops):
             return deque((i, i + 1) for i in range(length))
         return deque([(0, length)] if length else [])
 
@@ -223,6 +226,7 @@ class Loop:
                     raise
                 m.restore(mark)
                 parts = _cut(low, high, need.cuts)
+                m.split_loops.add(self.node)
                 self.too_many = len(parts) > MAX_PARTS
                 if self.too_many:
                     raise OutOfSteps from None
@@ -256,7 +260,7 @@ class Loop:
             return signal, high
         m.restore(mark)
         if steps is None:
-            return self._first_alone(low)
+            return self._first_alone(low, high)
         return self._inductive(low, high, names, steps)
 
     def _carried_names(self) -> list[Cell]:
@@ -271,10 +275,10 @@ class Loop:
         moved = [c for c in names if type_signature(c.old) != type_signature(c.new)]
         return [*moved, *self.changes.carried]
 
-    def _first_alone(self, low: int) -> tuple[Signal | None, int]:
+    def _first_alone(self, low: int, high: int) -> tuple[Signal | None, int]:
         """The first iteration differs from the others; where that goes on, each is alone."""
         self.unsettled += 1
-        if self.unsettled > MAX_UNSETTLED:
+        if self.unsettled > MAX_UNSETTLED or high - low <= FEW_TRIPS:
             raise NeedSplit(self._var, None)
         return self._visit(low, low + 1), low + 1
 
@@ -310,7 +314,7 @@ class Loop:
                 kept = False
         if not kept:
             m.restore(mark)
-            return self._first_alone(low)
+            return self._first_alone(low, high)
         self._blur(others)
         for cell, delta in steps:
             m.journal.set_item(

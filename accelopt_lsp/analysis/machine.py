@@ -155,6 +155,8 @@ class Machine:
         home: the analyzed file as a module.
         site: the analyzed file's call that is open while other files' code runs.
         foreign_line: the statement that runs in another file.
+        split_loops: loops whose iterations had to be told apart.
+        memory, pure: results of functions that do nothing but compute; which ones are such.
         guarded_imports: open ``try`` statements that expect a failing import.
     """
 
@@ -177,6 +179,10 @@ class Machine:
     unsupported: list[tuple[int, str, int]] = field(factory=list)
     appended: list[tuple[Any, int]] = field(factory=list)
     used_lists: list[Any] = field(factory=list)
+    split_loops: set[ast.AST] = field(factory=set)
+    memory: dict[Any, Value] = field(factory=dict)
+    pure: dict[Function, bool] = field(factory=dict)
+    resolved: dict[str, Value] = field(factory=dict)
     touched: list[dict[tuple[int, Any], bool]] = field(factory=list)
     fresh: dict[int, int] = field(factory=dict)
     outputs: list[View] = field(factory=list)
@@ -521,6 +527,10 @@ class Machine:
         for log, length in zip(self._logs(), mark[1:], strict=True):
             del log[length:]
 
+    def notes(self) -> tuple[int, ...]:
+        """How much was written down so far."""
+        return tuple(len(log) for log in self._logs()[:7])
+
     def _logs(self) -> tuple[list[Any], ...]:
         return (
             self.records,
@@ -566,8 +576,15 @@ BUILTIN_NAMES = frozenset(
 def free_name(m: Machine, name: str) -> Value:
     """A name that no function binds: a global, an import, a builtin, or unknown."""
     home: Home = m.scope.home
+    known = home.free.get(name)
+    if known is not None:
+        return known
     found = home.lookup(m, name)
-    return m.free_name_in(home, name) if found is UNBOUND else found
+    if found is UNBOUND:
+        found = m.free_name_in(home, name)
+        if isinstance(found, Ref):
+            home.free[name] = found
+    return found
 
 
 RETURN, BREAK, CONTINUE = "return", "break", "continue"
@@ -576,6 +593,7 @@ Evaluator = Callable[[Machine, Any], Value]
 Executor = Callable[[Machine, Any], Any]
 EVALUATORS: dict[type[ast.AST], Evaluator] = {}
 EXECUTORS: dict[type[ast.AST], Executor] = {}
+ATTRIBUTES: dict[type, Callable[[Machine, Any, str], Value]] = {}
 
 
 def evaluates(*kinds: type[ast.AST]) -> Callable[[Evaluator], Evaluator]:
@@ -584,6 +602,20 @@ def evaluates(*kinds: type[ast.AST]) -> Callable[[Evaluator], Evaluator]:
     def register(handler: Evaluator) -> Evaluator:
         for kind in kinds:
             EVALUATORS[kind] = handler
+        return handler
+
+    return register
+
+
+Attribute = Callable[[Machine, Any, str], Value]
+
+
+def attributes(*kinds: type) -> Callable[[Attribute], Attribute]:
+    """Register what ``value.name`` is for values of these kinds."""
+
+    def register(handler: Attribute) -> Attribute:
+        for kind in kinds:
+            ATTRIBUTES[kind] = handler
         return handler
 
     return register

@@ -56,6 +56,7 @@ class Home:
         done: statements that ran, by number.
         current: number of the statement that runs now.
         steps: spent on its statements.
+        free: names that it takes from elsewhere, such as ``nl`` and ``len``.
     """
 
     parsed: Parsed | None
@@ -67,6 +68,7 @@ class Home:
     done: set[int] = field(factory=set)
     current: int = LAST
     steps: int = 0
+    free: dict[str, Value] = field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
         self.scope = Scope(Journal())

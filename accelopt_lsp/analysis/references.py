@@ -6,25 +6,19 @@ import math
 from collections.abc import Mapping
 
 from accelopt_lsp.analysis.affine import Affine
-from accelopt_lsp.analysis.machine import Machine
+from accelopt_lsp.analysis.machine import ATTRIBUTES, Machine
 from accelopt_lsp.analysis.names import canonical_path
 from accelopt_lsp.analysis.scope import UNBOUND
 from accelopt_lsp.analysis.values import (
     Blocks,
-    ClassValue,
-    EnumInt,
-    EnumStr,
     Grid,
     HostArray,
     IndexArray,
-    Instance,
     ListValue,
     Method,
     ModuleValue,
-    NamedTuple,
     Placement,
     Ref,
-    Super,
     Unknown,
     Value,
     View,
@@ -61,8 +55,15 @@ _GRID_AXES = ("p", "x", "y", "z", "w")
 
 def attribute_of(m: Machine, value: Value, name: str) -> Value:
     """``value.name``."""
+    handler = ATTRIBUTES.get(value.__class__)
+    if handler is not None:
+        return handler(m, value, name)
     if isinstance(value, Ref):
-        return resolve(m, canonical_path(f"{value.path}.{name}"))
+        path = f"{value.path}.{name}"
+        found = m.resolved.get(path, UNBOUND)
+        if found is UNBOUND:
+            found = m.resolved[path] = resolve(m, canonical_path(path))
+        return found
     if isinstance(value, Unknown):
         return value
     if isinstance(value, View | Blocks):
@@ -76,57 +77,12 @@ def attribute_of(m: Machine, value: Value, name: str) -> Value:
         return _dtype_attribute(value, name)
     if isinstance(value, HostArray):
         return _host_attribute(value, name)
-    if isinstance(value, Instance | ClassValue | Super | NamedTuple | EnumInt | EnumStr):
-        return object_attribute(m, value, name)
     if isinstance(value, IndexArray) and name == "shape":
         return value.shape
     if isinstance(value, ModuleValue):
         found = value.home.attribute(m, name)
         return Unknown(f"{value.home.name} has no {name!r}") if found is UNBOUND else found
     return Method(value, name)
-
-
-def object_attribute(m: Machine, value: Value, name: str) -> Value:
-    """``value.name`` of an object, a class or ``super()``."""
-    from accelopt_lsp.analysis import classes
-
-    if isinstance(value, Instance):
-        found = classes.instance_attribute(m, value, name)
-        kind = value.cls.name
-    elif isinstance(value, ClassValue):
-        found = classes.class_attribute(m, value, name)
-        kind = value.name
-    elif isinstance(value, Super):
-        found = classes.super_attribute(m, value, name)
-        kind = "super()"
-    else:
-        found = _member_attribute(m, value, name)
-        kind = value.cls.name
-    if found is not UNBOUND:
-        return found
-    cls = value if isinstance(value, ClassValue) else getattr(value, "cls", None)
-    if isinstance(cls, ClassValue) and cls.problem:
-        return Unknown(f"{kind}.{name} is not known: {cls.problem}")
-    if isinstance(value, NamedTuple | EnumStr):
-        return Method(value, name)
-    return Unknown(f"{kind} has no attribute {name!r} that analysis knows")
-
-
-def _member_attribute(m: Machine, value: NamedTuple | EnumInt | EnumStr, name: str) -> Value:
-    """An attribute of a named tuple, or of a member of an enumeration that is a number or text."""
-    from accelopt_lsp.analysis.classes import bound_member
-
-    if isinstance(value, NamedTuple):
-        for position, field in enumerate(value.cls.fields):
-            if field.name == name:
-                return value[position]
-        if name == "_fields":
-            return tuple(f.name for f in value.cls.fields)
-    elif name in ("value", "_value_"):
-        return int(value) if isinstance(value, EnumInt) else str.__str__(value)
-    elif name in ("name", "_name_"):
-        return value.label
-    return bound_member(m, value.cls, value, name)
 
 
 def resolve(m: Machine, path: str) -> Value:
