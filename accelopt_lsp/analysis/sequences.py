@@ -12,6 +12,7 @@ from accelopt_lsp.analysis.registers import Register
 from accelopt_lsp.analysis.values import (
     ClassValue,
     Grid,
+    Instance,
     Iteration,
     ListValue,
     Range,
@@ -137,7 +138,9 @@ def part_of(m: Machine, owner: tuple[Value, ...] | ListValue, key: slice) -> lis
 
 def _holds_mutable(items: list[Value]) -> bool:
     runs = [i for i in items if isinstance(i, Repeat)]
-    return any(isinstance(i, ListValue | dict | Repeat) for run in runs for i in run.items)
+    return any(
+        isinstance(i, ListValue | dict | Repeat | Instance) for run in runs for i in run.items
+    )
 
 
 def distinct(items: list[Value]) -> list[Value]:
