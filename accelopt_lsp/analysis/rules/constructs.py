@@ -176,12 +176,12 @@ def _class(node: ast.AST, scene: Scene) -> Iterator[Finding]:
         return
     bases = [(dotted(base) or "").rpartition(".")[2] for base in made.bases]
     # A base that is a class of the file is judged where it is used itself.
-    known = [b for b in bases if b not in _BASES and b not in scene.classes]
-    if not bases or known == bases:
+    foreign = [b for b in bases if b not in _BASES and b not in scene.classes]
+    if not bases or foreign:
         yield Finding(
             "C003",
             node.func,
-            f"{made.name} inherits from {', '.join(bases) or 'nothing'}; classes that a kernel "
+            f"{made.name} inherits from {', '.join(foreign) or 'nothing'}; classes that a kernel "
             "uses inherit from nl.NKIObject and nothing else (or are enumerations)",
         )
 
@@ -325,3 +325,22 @@ def _constant(node: ast.AST, scene: Scene) -> Iterator[Finding]:
         yield Finding("C014", node, f"{value!r} is a {kind} value, which NKI does not have")
     elif isinstance(value, int) and not -(2**31) <= value < 2**32:
         yield Finding("C014", node, f"{value} does not fit NKI's integers of 32 bits")
+
+
+class OtherStatements(Construct):
+    code = "C015"
+
+
+@_looks(ast.Match, ast.NamedExpr, ast.For, ast.While, ast.Delete)
+def _statement(node: ast.AST, scene: Scene) -> Iterator[Finding]:
+    if isinstance(node, ast.For | ast.While):
+        if node.orelse:
+            text = "NKI's language does not list `else` of a loop; set a flag in the loop"
+            yield Finding("C015", node.orelse[0], text)
+        return
+    kinds = {
+        ast.Match: "match; write `if` and `elif`",
+        ast.NamedExpr: "`:=`; assign before",
+        ast.Delete: "del; leave the name alone",
+    }
+    yield Finding("C015", node, f"NKI's language does not list {kinds[type(node)]}")
