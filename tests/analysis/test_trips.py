@@ -98,3 +98,23 @@ def test_rules_are_errors_only_where_they_are_sure(path: Path) -> None:
     for version in (None, "0.2", "0.6"):
         found = {d.severity for d in findings(path, version) if d.code == rule.code}
         assert Severity.ERROR not in found or rule.severity_at(version) is Severity.ERROR
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "severity"),
+    [
+        ("C002_numbers", "0.1", Severity.WARNING),
+        ("C002_numbers", "0.2", Severity.ERROR),
+        ("R077_other_package", "0.3", Severity.WARNING),
+        ("R077_other_package", "0.4", Severity.ERROR),
+    ],
+)
+@pytest.mark.parametrize("by", ["settings", "directive"])
+def test_versions_make_rules_sure(name: str, version: str, severity: Severity, by: str) -> None:
+    path = HERE / "rules" / "current" / f"{name}.py"
+    text = path.read_text("utf-8")
+    if by == "directive":
+        text = text.replace("x=f32[128,512]", f"x=f32[128,512] nki-version={version}")
+    options = AnalysisOptions(nki_version=version if by == "settings" else None)
+    found = analyze(Document.parse(text), path=path, options=options).diagnostics
+    assert {d.severity for d in found if d.code == name[:4]} == {severity}

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from attrs import frozen
 
+from accelopt_lsp.analysis.directives import kernel_directive
 from accelopt_lsp.analysis.kernels import KernelSource
 from accelopt_lsp.analysis.machine import Machine, Record
 from accelopt_lsp.analysis.modules import Origin
@@ -44,6 +45,10 @@ class FileContext:
     document: Document
     kernels: tuple[KernelSource, ...]
     nki_version: str | None = None
+
+    def version_of(self, kernel: KernelSource) -> str | None:
+        """The NKI version in force for a kernel: of the settings, else of its directive."""
+        return self.nki_version or kernel_directive(self.document, kernel).nki_version
 
 
 @frozen(slots=True, eq=False)

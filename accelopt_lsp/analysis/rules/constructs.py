@@ -11,13 +11,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from accelopt_lsp.analysis.kernels import KernelSource
 from accelopt_lsp.analysis.reached import Reached, definitions, dotted, reached_functions
 from accelopt_lsp.analysis.rules.base import FileContext, TableRule, Tier
 from accelopt_lsp.analysis.tree import FunctionNode, nodes_by_kind, span_of
-from accelopt_lsp.nki.diagnostics import Diagnostic, Severity
+from accelopt_lsp.nki.diagnostics import Diagnostic
 from accelopt_lsp.nki.dialects import Dialect
 
 _KEY = "constructs"
@@ -28,12 +28,12 @@ _REFUSED_BUILTINS = frozenset("eval exec compile open input globals locals vars 
 
 @frozen(slots=True, eq=False)
 class Finding:
-    """One construct: its rule, place and message; a severity that differs from the usual one."""
+    """One construct: its rule, place and message, and the kernel that reaches it."""
 
     code: str
     node: ast.AST
     message: str
-    severity: Severity | None = None
+    kernel: KernelSource | None = None
 
 
 @frozen(slots=True, eq=False)
@@ -81,12 +81,17 @@ def _find(context: FileContext) -> Iterator[Finding]:
         if reached.kernel.dialect is not Dialect.CURRENT:
             continue
         scene = Scene(context, reached, classes, kernels)
-        yield from _signature(scene)
-        found = nodes_by_kind(reached.node)
-        for kind, looks in _LOOKS.items():
-            for node in found.get(kind, ()):
-                for look in looks:
-                    yield from look(node, scene)
+        for finding in _look_at(scene):
+            yield evolve(finding, kernel=reached.kernel)
+
+
+def _look_at(scene: Scene) -> Iterator[Finding]:
+    yield from _signature(scene)
+    found = nodes_by_kind(scene.reached.node)
+    for kind, looks in _LOOKS.items():
+        for node in found.get(kind, ()):
+            for look in looks:
+                yield from look(node, scene)
 
 
 class Construct(TableRule):
@@ -95,11 +100,12 @@ class Construct(TableRule):
     tier = Tier.SYNTAX
 
     def check_file(self, context: FileContext) -> Iterator[Diagnostic]:
-        usual = self.severity_at(context.nki_version)
         for finding in constructs_of(context):
             if finding.code == self.code:
                 span = span_of(context.document, finding.node)
-                severity = finding.severity or usual
+                severity = self.severity
+                if self.certain_from is not None and finding.kernel is not None:
+                    severity = self.severity_at(context.version_of(finding.kernel))
                 yield Diagnostic(self.code, severity, finding.message, span)
 
 

@@ -158,7 +158,8 @@ class TwoDialects(TextRule):
                         f"{node.id} comes from neuronxcc.nki, in a kernel of nki; import it from "
                         "nki"
                     )
-                    yield self.at(context, node, text)
+                    severity = self.severity_at(context.version_of(reached.kernel))
+                    yield self.at(context, node, text, severity)
 
 
 def _registers(reached: Reached) -> set[str]:
