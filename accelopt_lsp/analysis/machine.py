@@ -43,7 +43,7 @@ from accelopt_lsp.nki.lowering import Lowered
 from accelopt_lsp.nki.operands import Buffer
 from accelopt_lsp.nki.targets import Target
 
-MAX_STEPS = 80_000
+MAX_STEPS = 220_000
 EXTRA_STEPS = 15_000
 MAX_GRANTS = 3
 MAX_PARTS = 4096
