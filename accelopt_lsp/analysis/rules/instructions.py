@@ -16,7 +16,7 @@ from accelopt_lsp.analysis.rules.slow import SlowRule, matters, percent, turning
 from accelopt_lsp.analysis.sites import Site
 from accelopt_lsp.analysis.values import View
 from accelopt_lsp.nki.costs import instruction_cost
-from accelopt_lsp.nki.diagnostics import Diagnostic, Fix
+from accelopt_lsp.nki.diagnostics import Diagnostic, Fix, Severity
 from accelopt_lsp.nki.dialects import Dialect
 from accelopt_lsp.nki.lowering import Issue
 from accelopt_lsp.nki.operands import Buffer, Engine
@@ -377,7 +377,9 @@ class PartitionBroadcast(SlowRule):
                         "hoist-invariant",
                         {"line": site.line},
                     )
-            yield from self.report(context, site.node, share, text, fix=fix)
+            # Equal work on equal data is done once by the legacy compiler, where it sees it.
+            most = Severity.WARNING if fixed is None else Severity.INFORMATION
+            yield from self.report(context, site.node, share, text, fix=fix, most=most)
 
 
 def _unchanged(record: Record) -> Var | None:

@@ -104,7 +104,11 @@ class RepeatedLoad(SlowRule):
             else:
                 fix = _blocking(context, record)
         share = transfer_matters(context, site, 1 - 1 / factor)
-        yield from self.report(context, site.node, share, text, fix=fix, related=related)
+        merged = hoistable and context.machine.dialect is Dialect.LEGACY
+        if merged:
+            text += " (the compiler may do so by itself)"
+        most = Severity.INFORMATION if merged else Severity.WARNING
+        yield from self.report(context, site.node, share, text, fix=fix, related=related, most=most)
 
 
 def _blocking(context: Context, record: Record) -> Fix | None:
