@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 
 from accelopt_lsp.analysis.dependences import Use
 from accelopt_lsp.analysis.hints import bytes_text, time_text
@@ -93,7 +94,12 @@ class _WaitingRule(SlowRule):
                 yield wait, share
 
     def about(
-        self, context: Context, wait: Dependence, share: float, text: str
+        self,
+        context: Context,
+        wait: Dependence,
+        share: float,
+        text: str,
+        others: Sequence[Dependence] = (),
     ) -> Iterator[Diagnostic]:
         if share < LEAST_SHARE:
             return
@@ -102,6 +108,7 @@ class _WaitingRule(SlowRule):
         related = [context.related(wait.loop_line, loop)]
         if wait.write_line != wait.read_line:
             related.append(context.related(wait.read_line, f"{_names(wait.readers)} reads it"))
+        related += [context.related(o.line, f"`{o.tensor}` is declared here") for o in others]
         yield from self.report(context, node, share, text, related=tuple(related))
 
 
@@ -258,16 +265,23 @@ class TileOutsideLoop(_WaitingRule):
     def check(self, context: Context) -> Iterator[Diagnostic]:
         if context.machine.dialect is not Dialect.CURRENT:
             return
+        loops: dict[tuple[int, str], list[tuple[Dependence, float]]] = defaultdict(list)
         for wait, share in self.dependences(context):
-            if wait.buffer is not Buffer.SBUF or not _can_move_inside(context, wait):
-                continue
+            if wait.buffer is Buffer.SBUF and _can_move_inside(context, wait):
+                if share >= LEAST_SHARE:
+                    loops[wait.loop_line, wait.variable].append((wait, share))
+        for found in loops.values():
+            wait, share = found[0]
+            others = [other for other, _ in found[1:]]
             engines = tuple(dict.fromkeys((*wait.writers, *wait.readers)))
             text = (
                 f"`{wait.tensor}` is filled anew in each iteration over {wait.variable} but "
                 f"declared outside: {_names(engines)} take turns, {percent(share)} of the "
                 "estimated time cannot overlap; declare it inside the loop"
             )
-            yield from self.about(context, wait, share, text)
+            if others:
+                text += ", and so " + ", ".join(f"`{other.tensor}`" for other in others)
+            yield from self.about(context, wait, share, text, others)
 
 
 class OneBank(_WaitingRule):
