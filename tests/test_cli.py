@@ -192,8 +192,8 @@ def test_examples_have_no_errors() -> None:
 
 
 def test_check_fix_hoists_what_is_safe(tmp_path: Path) -> None:
-    file = tmp_path / "rmsnorm.py"
-    original = (EXAMPLES / "current" / "rmsnorm.py").read_text()
+    file = tmp_path / "rotary.py"
+    original = (EXAMPLES / "current" / "rotary.py").read_text()
     file.write_bytes(b"\xef\xbb\xbf" + original.replace("\n", "\r\n").encode())
     before = json.loads(run("check", file, "--json").stdout)["diagnostics"]
     assert any(d["code"] == "P01" for d in before)
