@@ -27,7 +27,8 @@ class Case:
     """One kernel to compare.
 
     Attributes:
-        collection: ``nkibench``, ``samples``, ``sdk``, ``sdk-legacy`` or ``nki-library``.
+        collection: ``nkibench``, ``samples``, ``sdk``, ``sdk-legacy``, ``sdk-tests``,
+            ``sdk-legacy-tests`` or ``nki-library``.
         file: of the kernel.
         function: name in the file.
         label: tells several cases of one kernel apart.
@@ -48,7 +49,8 @@ class Case:
         place = Path(self.file)
         if place.is_relative_to(self.checkout):
             place = place.relative_to(self.checkout)
-        name = f"{place.as_posix().removeprefix(f'{LIBRARY}/nkilib/')}::{self.function}"
+        name = place.as_posix().removeprefix(f"{LIBRARY}/nkilib/")
+        name += f"::{self.function}" if self.function else ""
         return f"{name} ({self.label})" if self.label else name
 
     def to_json(self) -> str:
@@ -97,6 +99,10 @@ def find_cases(
             path = root / file
             if path.is_file():
                 yield Case(collection, str(path), function, str(number), "", str(checkout))
+    for collection, checkout in (("sdk-tests", sdk), ("sdk-legacy-tests", sdk_legacy)):
+        for folder in ("nki/test", "general/nki/test") if checkout is not None else ():
+            for path in sorted((checkout / folder).glob("test_nki_*.py")):
+                yield Case(collection, str(path), "", "", "", str(checkout))
     if library is not None:
         yield from _library_cases(library)
 
@@ -132,29 +138,37 @@ class Captured(BaseException):
     """Raised in the place of a launch: what the kernel was called with is all that is wanted."""
 
 
-def call_of(case: Case, change: Callable[[Any], Any], scratch: Path) -> Call:
-    """Load a case's file, and find out what its kernel is called with.
+def calls_of(case: Case, change: Callable[[Any], Any], scratch: Path) -> list[Call]:
+    """Load a case's file, and find out what its kernel is called with; a test may call several.
 
     Args:
         change: changes the tree of each file before it is compiled.
         scratch: folder for tensors whose values steer the kernel.
     """
     if case.collection == "nkibench":
-        return _benchmark_call(case)
+        return [_benchmark_call(case)]
     if case.collection == "nki-library":
-        return _library_call(case, scratch)
-    return _example_call(case, change)
+        return [_library_call(case, scratch)]
+    if case.collection.endswith("-tests"):
+        return _test_calls(case)
+    return [_example_call(case, change)]
 
 
 def _load(path: Path, name: str) -> ModuleType:
+    module, run = _prepared(path, name)
+    run()
+    return module
+
+
+def _prepared(path: Path, name: str) -> tuple[ModuleType, Callable[[], None]]:
+    """A module of a file, and what runs it."""
     import importlib.util
 
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
+    module, loader = importlib.util.module_from_spec(spec), spec.loader
     sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
+    return module, lambda: loader.exec_module(module)
 
 
 def _benchmark_call(case: Case) -> Call:
@@ -168,8 +182,6 @@ def _benchmark_call(case: Case) -> Call:
 
 
 def _example_call(case: Case, change: Callable[[Any], Any]) -> Call:
-    import inspect
-
     _, table = _examples(case.collection, Path(case.checkout))
     import sdk_examples
 
@@ -189,12 +201,46 @@ def _example_call(case: Case, change: Callable[[Any], Any]) -> Call:
     except Captured:
         pass
     ((kernel, args, kwargs),) = calls
+    return _captured(kernel, args, kwargs, module)
+
+
+def _captured(
+    kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any], module: ModuleType
+) -> Call:
+    """A launch as a call by SPECs. Programs on other cores are counted as well."""
+    import inspect
+
+    from accelopt_lsp.profiler.simulator.kernels import Kernel
+
     bound = inspect.signature(kernel.function).bind(*args, **kwargs)
-    # Programs on other cores are counted as well.
     grid = tuple(getattr(axis, "count", axis) for axis in kernel.grid)
     arguments = {name: spec_text(value) for name, value in bound.arguments.items()}
     kernel = Kernel(kernel.function, kernel.dialect, kernel.platform, grid)
     return Call(arguments, module, grid, function=kernel)
+
+
+def _test_calls(case: Case) -> list[Call]:
+    """Run the unit tests of a file, and note down which kernels they launch with what."""
+    import unittest
+
+    from accelopt_lsp.profiler.simulator.kernels import Kernel
+
+    launch = Kernel.launch
+    calls: dict[Any, Call] = {}
+
+    def capture(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        result = launch(kernel, args, kwargs)
+        # Noted down after it has run: what a test wants to see rejected has no trace.
+        call = _captured(kernel, args, kwargs, module)
+        calls.setdefault((kernel.function, repr(call.arguments), call.grid), call)
+        return result
+
+    Kernel.launch = staticmethod(capture)  # type: ignore[method-assign]
+    module, run = _prepared(Path(case.file), "case_tests")
+    run()
+    unittest.defaultTestLoader.loadTestsFromModule(module).run(unittest.TestResult())
+    Kernel.launch = launch  # type: ignore[method-assign]
+    return list(calls.values())
 
 
 class StandIn(ModuleType):

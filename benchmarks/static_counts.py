@@ -5,10 +5,10 @@
 
 Checkouts are working copies of github.com/zhang677/AccelOpt, aws-neuron/nki-samples,
 aws-neuron/aws-neuron-sdk (as it is now, and at tag v2.26.0) and aws-neuron/nki-library; nothing of
-theirs is copied into the project. Every kernel gets a process of its own, which traces it on
-shapes in the simulator and analyzes the same text with the same arguments, and compares:
-instructions, elements, bytes by route, DMA descriptors, FLOPs of products and of transposes, loop
-iterations, and engine time.
+theirs is copied into the project. The SDK's unit tests are compared too, a row a file. Every kernel
+gets a process of its own, which traces it on shapes in the simulator and analyzes the same text
+with the same arguments, and compares: instructions, elements, bytes by route, DMA descriptors, FLOPs of
+products and of transposes, loop iterations, and engine time.
 
 One row a kernel: ``equal``; ``partly`` where analysis says that there is something it does not
 know, and why; ``DIFFERS`` where a figure that it claims is another one; ``failed`` where there is
@@ -42,7 +42,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from static_cases import CONFORMANCE, LIBRARY, Call, Case, call_of, find_cases
+from static_cases import CONFORMANCE, LIBRARY, Call, Case, calls_of, find_cases
 
 Place = tuple[str, int, int]
 """File, line and column (from 0) of a call."""
@@ -118,9 +118,13 @@ def traced(case: Case, call: Call) -> dict[str, Any]:
     from accelopt_lsp.profiler.simulator.session import Session
     from accelopt_lsp.profiler.simulator.source import Sources
 
-    kernel, dialect = kernel_of(case, call)
+    kernel = kernel_of(case, call)
     file = file_of(case, call)
-    target = get_target(call.target or ("trn1" if dialect == "legacy" else "trn2"))
+    target = (
+        get_target(call.target)
+        if call.target
+        else kernels.default_target(kernel.dialect, kernel.platform)
+    )
     folder = Path(file).parent
     given = {k: from_spec(parse_spec(v), call.module, folder) for k, v in call.arguments.items()}
     session = Session(
@@ -176,8 +180,8 @@ def counting_sites(session: Any) -> Counter[Any]:
     return sites
 
 
-def kernel_of(case: Case, call: Call) -> tuple[Any, str]:
-    """The kernel as an object of the simulator, and its dialect's name."""
+def kernel_of(case: Case, call: Call) -> Any:
+    """The kernel as an object of the simulator."""
     from accelopt_lsp.analysis.names import detect_dialect
     from accelopt_lsp.analysis.syntax import Document
     from accelopt_lsp.nki.dialects import Dialect
@@ -188,12 +192,12 @@ def kernel_of(case: Case, call: Call) -> tuple[Any, str]:
     if kernel is None:
         text = Path(case.file).read_text("utf-8")
         kernel = kernels.Kernel(found, detect_dialect(Document.parse(text)) or Dialect.CURRENT)
-    return kernel, kernel.dialect.value
+    return kernel
 
 
 def file_of(case: Case, call: Call) -> str:
     """File that the kernel's function stands in, which the case's file may have it from."""
-    kernel, _ = kernel_of(case, call)
+    kernel = kernel_of(case, call)
     file: str = kernel.function.__code__.co_filename
     return file
 
@@ -247,16 +251,42 @@ def compare(case: Case) -> dict[str, Any]:
     root = Path(case.checkout)
     change, counts = counting_loops(root)
     with tempfile.TemporaryDirectory() as scratch:
-        call = call_of(case, lambda tree: change(tree, case.file), Path(scratch))
-        counts.clear()
-        start = time.perf_counter()
-        trace = traced(case, call)
-        between = time.perf_counter()
-        machine = analyzed(case, call, trace["target"])
-        end = time.perf_counter()
-    result = compared(case, trace, machine, counts)
-    seconds = {"trace": round(between - start, 2), "analysis": round(end - between, 2)}
-    return result | {"seconds": seconds, "arguments": call.arguments}
+        calls = calls_of(case, lambda tree: change(tree, case.file), Path(scratch))
+        found = []
+        for call in calls:
+            counts.clear()
+            start = time.perf_counter()
+            trace = traced(case, call)
+            between = time.perf_counter()
+            machine = analyzed(case, call, trace["target"])
+            end = time.perf_counter()
+            result = compared(case, trace, machine, counts)
+            result["seconds"] = {
+                "trace": round(between - start, 2),
+                "analysis": round(end - between, 2),
+            }
+            found.append(result | {"arguments": call.arguments})
+    if not found:
+        return {"why": "no kernel is launched", "explained": "no test of it launches a kernel"}
+    return joined(found)
+
+
+def joined(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Several launches of one file as one row."""
+    if len(rows) == 1:
+        return rows[0]
+    result = dict(rows[0])
+    for row in rows[1:]:
+        result["complete"] = result["complete"] and row["complete"]
+        for part in ("differs", "more"):
+            result[part] = {**result[part], **row[part]}
+        for part in ("instructions", "reached", "known", "sites", "unknowns"):
+            result[part] = result[part] + row[part]
+        result["seconds"] = {
+            part: round(value + row["seconds"][part], 2)
+            for part, value in result["seconds"].items()
+        }
+    return result | {"arguments": [row["arguments"] for row in rows]}
 
 
 def compared(
