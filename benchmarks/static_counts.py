@@ -7,8 +7,8 @@ Checkouts are working copies of github.com/zhang677/AccelOpt, aws-neuron/nki-sam
 aws-neuron/aws-neuron-sdk (as it is now, and at tag v2.26.0) and aws-neuron/nki-library; nothing of
 theirs is copied into the project. The SDK's unit tests are compared too, a row a file. Every kernel
 gets a process of its own, which traces it on shapes in the simulator and analyzes the same text
-with the same arguments, and compares: instructions, elements, bytes by route, DMA descriptors, FLOPs of
-products and of transposes, loop iterations, and engine time.
+with the same arguments, and compares: instructions, elements, bytes by route, DMA descriptors,
+FLOPs of products and of transposes, loop iterations, and engine time.
 
 One row a kernel: ``equal``; ``partly`` where analysis says that there is something it does not
 know, and why; ``DIFFERS`` where a figure that it claims is another one; ``failed`` where there is

@@ -392,7 +392,7 @@ _HANDLERS: dict[str, Handler] = {
     "set": _to_set,
     "frozenset": _to_set,
     "repr": lambda m, args, kwargs: text_of(m, args[0]),
-    "id": lambda m, args, kwargs: id(args[0]),
+    "id": lambda m, args, kwargs: Unknown("where an object is in memory", number=True),
     "object": lambda m, args, kwargs: Unknown("an object"),
     "nothing": lambda m, args, kwargs: None,
     "same": lambda m, args, kwargs: args[0],
