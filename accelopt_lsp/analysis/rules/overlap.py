@@ -53,7 +53,9 @@ class SpillPressure(SlowRule):
         live = work.sbuf_peak_bytes
         if live is None or live <= usable or context.machine.placed or not work.sbuf_holders:
             return
-        if any(a.partition_bytes > usable for a in work.allocations if a.buffer is Buffer.SBUF):
+        whole = target.integer("sbuf_partition_bytes")
+        tiles = (s for s in context.machine.storages if s.buffer is Buffer.SBUF)
+        if any(tile.partition_bytes > whole for tile in tiles):
             return  # a tile that cannot be placed at all is told as such
         holder = work.sbuf_holders[0]
         node = _creator(context, holder.name, holder.line)
@@ -68,7 +70,7 @@ class SpillPressure(SlowRule):
         related = tuple(
             context.related(h.line, f"`{h.name}` holds {bytes_text(h.partition_bytes)}")
             for h in work.sbuf_holders[1:4]
-            if h.name
+            if h.name and h.partition_bytes >= live / 20
         )
         yield from self.report(context, node, max(share, 0.05), text, related=related)
 
