@@ -23,6 +23,7 @@ from accelopt_lsp.rewrites.migrate.calls import (
     keyword_text,
     read_call,
 )
+from accelopt_lsp.rewrites.migrate.indices import reordered
 from accelopt_lsp.rewrites.migrate.operands import NO_CUTS, Cuts, Operand
 
 if TYPE_CHECKING:
@@ -451,7 +452,21 @@ def reduction(w: Writer, target: Operand, call: LegacyCall, cuts: Cuts) -> None:
     x, axis = call.get("x"), call.get("axis")
     if x is None or axis is None:
         raise w.refusal(call.node, f"{call.name} without axis")
-    data = w.operand(x, cuts)
+    axes = as_tuple(w.obs.value(axis))
+    view = w.obs.view(x)
+    rank = len(view.shape) if view is not None else 0
+    if not all(isinstance(a, int) for a in axes):
+        raise w.refusal(axis, "axes that are not known")
+    wanted = sorted(a % rank for a in axes) if rank else []
+    spelled = axis_text(w, axis)
+    if view is not None and wanted != list(range(rank - len(wanted), rank)):
+        if not isinstance(x, ast.Subscript) or cuts or call.get("keepdims") is not None:
+            raise w.refusal(call.node, "a reduction over axes that are not the last ones")
+        order = [*(a for a in range(rank) if a not in wanted), *wanted]
+        data = Operand(reordered(w, x, order), view.shape, view.dtype, view.buffer)
+        spelled = str(tuple(range(rank - len(wanted), rank)))
+    else:
+        data = w.operand(x, cuts)
     keep = call.get("keepdims")
     tail = f", keepdims={w.text(keep)}" if keep is not None and len(data.shape) > 2 else ""
     out = target
@@ -462,7 +477,7 @@ def reduction(w: Writer, target: Operand, call: LegacyCall, cuts: Cuts) -> None:
     op = _REDUCTIONS.get(call.short, "add")
     w.emit(
         f"{w.nisa}.tensor_reduce(dst={out.text}, op={w.nl}.{op}, data={data.text}, "
-        f"axis={axis_text(w, axis)}{tail})"
+        f"axis={spelled}{tail})"
     )
     if call.short == "mean":
         count = prod(data.shape) // max(prod(target.shape), 1)

@@ -11,7 +11,7 @@ from accelopt_lsp.rewrites.migrate import expressions as x
 from accelopt_lsp.rewrites.migrate.calls import LegacyCall, handles, keyword_text
 from accelopt_lsp.rewrites.migrate.indices import base_text
 from accelopt_lsp.rewrites.migrate.linear import minus
-from accelopt_lsp.rewrites.migrate.operands import NO_CUTS, Cuts, Operand
+from accelopt_lsp.rewrites.migrate.operands import NO_CUTS, Cut, Cuts, Operand
 
 if TYPE_CHECKING:
     from accelopt_lsp.rewrites.migrate.writer import Writer
@@ -257,3 +257,53 @@ def dynamic_source(
 ) -> None:
     source = w.operand(_needed(w, call, "src"), cuts)
     w.emit(f"{w.nisa}.tensor_copy(dst={target.text}, src={source.text})")
+
+
+@handles("nl.load_transpose2d")
+def load_transpose2d(
+    w: Writer, target: Operand, dst: Operand, call: LegacyCall, cuts: Cuts, overwrite: bool
+) -> None:
+    """By DMA where the type allows it, else by the Tensor Engine, 128 rows at a time."""
+    view = w.obs.view(call.node)
+    if cuts or view is None:
+        raise w.refusal(call.node, "nl.load_transpose2d under a mask")
+    kept = x.composite(w, call, view)
+    if kept is not None:
+        name = w.fresh("transposed")
+        w.emit(f"{name} = {kept}")
+        x.copy(w, target, Operand.of(name, view, name=name))
+        return
+    src = _needed(w, call, "src")
+    source = w.operand(src)
+    rows, columns = source.shape
+    if columns > 128 or (rows > 128 and rows % 128):
+        raise w.refusal(call.node, "nl.load_transpose2d of tiles that are not whole")
+    height = min(rows, 128)
+    dtype = source.dtype
+    tile, psum = w.fresh("rows_tile"), w.fresh("transposed_psum")
+    for start in range(0, rows, height):
+        part = Operand(tile, (height, columns), dtype, Buffer.SBUF, tile)
+        w.declare(tile, part.shape, w.dtype_text(dtype), Buffer.SBUF)
+        text = source.text
+        if rows > height:
+            text = _row_part(w, src, source, start, height)
+        w.emit(f"{w.nisa}.dma_copy(dst={tile}, src={text})")
+        across = w.transpose_dtype(dtype)
+        w.declare(psum, (columns, height), w.dtype_text(across), Buffer.PSUM)
+        w.emit(f"{w.nisa}.nc_transpose(dst={psum}, data={tile})")
+        out = target.text
+        if rows > height:
+            if target.name is None:
+                raise w.refusal(call.node, "nl.load_transpose2d of many rows into a slice")
+            out = f"{target.text}[0:{columns}, {start}:{start + height}]"
+        w.emit(f"{w.nisa}.tensor_copy(dst={out}, src={psum})")
+
+
+def _row_part(w: Writer, src: ast.expr, source: Operand, start: int, height: int) -> str:
+    """Rows ``start`` to ``start + height`` of what is loaded."""
+    if source.name is None:
+        if not isinstance(src, ast.Subscript):
+            raise w.refusal(src, "rows of a tensor that has no name")
+        limited = Cuts(2, {0: Cut(source.shape[0], str(start), str(start + height))})
+        return w.operand(src, limited).text
+    return f"{source.text}[{start}:{start + height}, 0:{source.shape[1]}]"

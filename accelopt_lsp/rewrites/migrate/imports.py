@@ -12,7 +12,7 @@ from accelopt_lsp.nki.dialects import Dialect
 from accelopt_lsp.rewrites.source import Edit, SourceText
 
 _PACKAGE_NAMES = frozenset({"jit", "simulate", "language", "isa", "typing", "collectives"})
-_GONE_MODULES = frozenset({"neuronxcc.nki.compiler", "neuronxcc.nki.compiler.backends"})
+_GONE = "neuronxcc.nki.compiler"
 _RUNNERS = frozenset({"nki.baremetal", "nki.benchmark", "nki.profile"})
 
 
@@ -62,7 +62,7 @@ def _rewritten(node: ast.Import | ast.ImportFrom) -> list[str] | None:
             return None
         lines = []
         for alias in node.names:
-            if alias.name in _GONE_MODULES:
+            if alias.name == _GONE or alias.name.startswith(f"{_GONE}."):
                 continue
             path = alias.name.removeprefix("neuronxcc.")
             same = alias.asname is None or alias.asname == path
@@ -81,6 +81,8 @@ def _rewritten(node: ast.Import | ast.ImportFrom) -> list[str] | None:
             for a in node.names
             if a.name == "nki"
         ]
+    if module == _GONE or module.startswith(f"{_GONE}."):
+        return []
     short = canonical_path(module)
     kept = [a for a in node.names if _exists(short, a.name)]
     if not kept:

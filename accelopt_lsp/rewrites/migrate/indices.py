@@ -189,6 +189,24 @@ def _advanced(
     found: dict[int, Cut],
 ) -> tuple[str, bool]:
     """Index arrays: slices if each runs along one axis, in order; else an access pattern."""
+    varying = _varying(w, node, view, elements)
+    order = [axes[0][0] for axes in varying if axes]
+    simple = (
+        all(len(axes) <= 1 and all(c > 0 for _, c in axes) for axes in varying)
+        and order == sorted(set(order))
+        and len(order) == sum(n > 1 for n in view.shape)
+    )
+    if simple:
+        spans = _spans(w, view, shape, elements, varying, found)
+        if spans is not None:
+            return _sliced(prefix, shape, spans, found)
+    return _pattern(w, node, view, prefix, shape, elements, varying, found), False
+
+
+def _varying(
+    w: Writer, node: ast.Subscript, view: View, elements: list[Element]
+) -> list[list[tuple[int, int]]]:
+    """By dimension: the axes along which its index varies, with the steps."""
     rank = len(view.shape)
     varying: list[list[tuple[int, int]]] = []
     for element in elements:
@@ -203,17 +221,7 @@ def _advanced(
         elif not isinstance(element.value, int | Affine):
             raise w.refusal(node, "slices and index arrays in one index")
         varying.append(axes)
-    order = [axes[0][0] for axes in varying if axes]
-    simple = (
-        all(len(axes) <= 1 and all(c > 0 for _, c in axes) for axes in varying)
-        and order == sorted(set(order))
-        and len(order) == sum(n > 1 for n in view.shape)
-    )
-    if simple:
-        spans = _spans(w, view, shape, elements, varying, found)
-        if spans is not None:
-            return _sliced(prefix, shape, spans, found)
-    return _pattern(w, node, view, prefix, shape, elements, varying, found), False
+    return varying
 
 
 def _sliced(
@@ -274,6 +282,25 @@ def _next(covered: dict[int, int], axis: int, rank: int) -> int:
     return min((a for a in covered if a > axis), default=rank)
 
 
+def reordered(w: Writer, node: ast.Subscript, order: list[int]) -> str:
+    """An indexed tensor with its axes in another order, as an access pattern.
+
+    Raises:
+        NotApplicable: it is a part of a part.
+    """
+    view = w.obs.place(node)
+    root, elements = _flatten(w, node)
+    owner = w.obs.value(root)
+    if view is None or not isinstance(owner, View) or not isinstance(root, ast.Name):
+        raise w.refusal(node, "axes in another order of a tensor that has no name")
+    elements = _padded(elements, len(owner.shape))
+    if not all(isinstance(e.value, IndexArray | int | Affine) for e in elements):
+        raise w.refusal(node, "axes in another order of slices")
+    varying = _varying(w, node, view, elements)
+    text = w.operand(root).text
+    return _pattern(w, node, view, text, owner.shape, elements, varying, {}, order)
+
+
 def _pattern(
     w: Writer,
     node: ast.Subscript,
@@ -283,6 +310,7 @@ def _pattern(
     elements: list[Element],
     varying: list[list[tuple[int, int]]],
     found: dict[int, Cut],
+    order: list[int] | None = None,
 ) -> str:
     """``tensor.ap(pattern=[[step, count], ...], offset=...)``."""
     if not prefix.replace("[", "").replace("]", "").replace("_", "a").isalnum():
@@ -312,7 +340,8 @@ def _pattern(
             continue
         counts.append(minus(cut.high, cut.low))
         offset = plus(offset, times(cut.low, str(steps[axis])))
-    pattern = ", ".join(f"[{s}, {n}]" for s, n in zip(steps, counts, strict=True))
+    pairs = [f"[{s}, {n}]" for s, n in zip(steps, counts, strict=True)]
+    pattern = ", ".join(pairs if order is None else [pairs[a] for a in order])
     tail = f", offset={offset}" if offset != "0" else ""
     return f"{prefix}.ap(pattern=[{pattern}]{tail})"
 

@@ -47,6 +47,7 @@ def migrate_text(
     target: Target | None = None,
     *,
     partial: bool = False,
+    only: str | None = None,
 ) -> Migrated:
     """All legacy kernels of a file, and what they call in it, in the current dialect.
 
@@ -54,6 +55,7 @@ def migrate_text(
         arguments: by qualified name of a kernel; others are looked for in the file.
         target: hardware whose limits count; trn1 if left out.
         partial: leave what cannot be migrated, with a comment that says why.
+        only: name of the one kernel that counts; others of the file are left out of the result.
 
     Raises:
         NotApplicable: there is no legacy kernel, or one cannot be migrated; the message names the
@@ -61,6 +63,10 @@ def migrate_text(
     """
     document = Document.parse(text)
     kernels = [k for k in find_kernels(document) if k.dialect is Dialect.LEGACY]
+    if only is not None:
+        alone = _alone(document, kernels, only)
+        if alone != text:
+            return migrate_text(alone, arguments, target, partial=partial)
     if not kernels:
         raise NotApplicable("the file has no kernel in the legacy dialect")
     target = target or get_target("trn1")
@@ -88,6 +94,18 @@ def migrate_text(
         (translation.statements[key].lineno, reason) for key, reason in translation.refused.items()
     )
     return Migrated(new, tuple(sorted(by_hand)))
+
+
+def _alone(document: Document, kernels: list[KernelSource], name: str) -> str:
+    """The text without kernels that the named one does not call."""
+    kept: set[str] = set()
+    for kernel in kernels:
+        if name in (kernel.name, kernel.qualname):
+            found = scan(document, kernel)
+            kept |= {f.name for f in found.functions} if found is not None else set()
+    source = SourceText(document.text)
+    gone = [k for k in kernels if k.name not in kept]
+    return source.apply([source.delete_lines(k.first_line, k.end_line) for k in gone])
 
 
 def _merged(

@@ -136,6 +136,8 @@ class Translation:
         """Write the lines of a statement; None leaves it as it is."""
         if isinstance(node, ast.Assign) and len(node.targets) == 1:
             return self._assign(node, node.targets[0], node.value)
+        if isinstance(node, ast.AnnAssign) and node.value is not None:
+            return self._assign(node, node.target, node.value)
         if isinstance(node, ast.AugAssign):
             return self._augmented(node)
         if isinstance(node, ast.Expr):
@@ -164,7 +166,9 @@ class Translation:
         call = read_call(self.w, node)
         return NOT_MASKED if call is None else read_mask(self.w, call.get("mask"))
 
-    def _assign(self, node: ast.Assign, target: ast.expr, value: ast.expr) -> Masked | None:
+    def _assign(
+        self, node: ast.Assign | ast.AnnAssign, target: ast.expr, value: ast.expr
+    ) -> Masked | None:
         w = self.w
         if w.is_index(value):
             return NOT_MASKED  # an index: written where it is used
@@ -201,7 +205,7 @@ class Translation:
         w.emit(f"{target.id} = {name}", guarded=False)
         return masked
 
-    def _into_tile(self, node: ast.Assign, target: ast.Subscript, value: ast.expr) -> Masked:
+    def _into_tile(self, node: ast.stmt, target: ast.Subscript, value: ast.expr) -> Masked:
         w = self.w
         masked = self._mask_of(value)
         if masked.never:
@@ -291,7 +295,7 @@ class Translation:
             raise self.w.refusal(node, "an index that changes in place")
         return None
 
-    def _creation(self, node: ast.Assign, name: str, call: LegacyCall) -> Masked | None:
+    def _creation(self, node: ast.stmt, name: str, call: LegacyCall) -> Masked | None:
         """``name = nl.ndarray(...)``: blocks become lists of tiles or move into their loop."""
         w = self.w
         value = w.obs.value(call.node)

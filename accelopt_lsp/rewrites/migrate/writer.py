@@ -194,6 +194,14 @@ class Writer:
         if isinstance(node, ast.Attribute | ast.Name):
             name = canonical_name(node, self.aliases) or ""
             short = name.partition(".")[2]
+            if isinstance(node, ast.Attribute) and node.attr in ("dtype", "shape"):
+                owner = self.obs.value(node.value)
+                if isinstance(owner, Blocks):
+                    # A list of tiles has neither.
+                    literal = self.dtype_text(owner.storage.dtype)
+                    text = literal if node.attr == "dtype" else str(owner.shape)
+                    yield self.source.replace(node, text)
+                    return
             if name == "nl.fp32.min":
                 yield self.source.replace(node, _FP32_MIN)
                 return
