@@ -118,7 +118,8 @@ def decorator_edits(source: SourceText, scan: Scan, aliases: Aliases) -> Iterato
             if name is None:
                 continue
             part = id(function) not in launched or (function.name in called)
-            if name == "nki.trace" or (part and name in ("nki.jit", *_RUNNERS)):
+            gone = name == "nki.trace" or name.startswith("ncc.")
+            if gone or (part and name in ("nki.jit", *_RUNNERS)):
                 line = decorator.lineno
                 yield source.delete_lines(line, decorator.end_lineno or line)
             elif isinstance(decorator, ast.Call) or name != "nki.jit":
@@ -143,12 +144,16 @@ def _decorator_name(decorator: ast.expr, aliases: Aliases) -> str | None:
         return None
     if name.endswith("nki_jit"):
         return "nki.nki_jit"
+    if name.startswith("ncc."):
+        # Switches of the old compiler.
+        return name
     return name if name in ("nki.jit", "nki.trace", *_RUNNERS) else None
 
 
 def _is_kernel(function: ast.AST, aliases: Aliases) -> bool:
     assert isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
-    return any(_decorator_name(d, aliases) is not None for d in function.decorator_list)
+    names = [_decorator_name(d, aliases) for d in function.decorator_list]
+    return any(name is not None and not name.startswith("ncc.") for name in names)
 
 
 def annotation_edits(source: SourceText, scan: Scan, aliases: Aliases) -> Iterator[Edit]:
