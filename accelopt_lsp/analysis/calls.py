@@ -224,7 +224,8 @@ def _run_function(
         node = function.node
         if isinstance(node, ast.Lambda):
             return m.eval(node.body)
-        if _is_generator(node):
+        home = function.scope.home
+        if (home.parsed is None or home.parsed.may_yield) and _is_generator(node):
             m.unknown(f"{function.name} is a generator")
             return Unknown("generators are not analyzed")
         signal = m.run(node.body)

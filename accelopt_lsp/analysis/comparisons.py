@@ -13,7 +13,6 @@ from accelopt_lsp.analysis.expressions import hashable, plain
 from accelopt_lsp.analysis.grids import combine
 from accelopt_lsp.analysis.machine import Machine, evaluates
 from accelopt_lsp.analysis.references import same_kind
-from accelopt_lsp.analysis.sequences import written_out
 from accelopt_lsp.analysis.tensors import tensor_binary
 from accelopt_lsp.analysis.texts import SomeText
 from accelopt_lsp.analysis.values import (
@@ -26,6 +25,7 @@ from accelopt_lsp.analysis.values import (
     Unknown,
     Value,
     View,
+    written_out,
 )
 
 _COMPARE = {

@@ -30,7 +30,6 @@ from accelopt_lsp.analysis.notices import (
 from accelopt_lsp.analysis.references import as_dtype, operator_name
 from accelopt_lsp.analysis.registers import Register
 from accelopt_lsp.analysis.rejections import fix_at
-from accelopt_lsp.analysis.sequences import written_out
 from accelopt_lsp.analysis.values import (
     Blocks,
     HostArray,
@@ -42,6 +41,7 @@ from accelopt_lsp.analysis.values import (
     Unknown,
     Value,
     View,
+    written_out,
 )
 from accelopt_lsp.nki.apis import find_api
 from accelopt_lsp.nki.diagnostics import Fix, Severity

@@ -17,7 +17,7 @@ from typing import Any
 
 from attrs import define, field, frozen
 
-from accelopt_lsp.analysis.affine import NeedSplit, Undecided, Var, split
+from accelopt_lsp.analysis.affine import Affine, NeedSplit, Undecided, Var, split
 from accelopt_lsp.analysis.modules import MODULE_STEPS, Home, Origin
 from accelopt_lsp.analysis.names import Aliases
 from accelopt_lsp.analysis.rejections import Rejected, argument_node
@@ -35,6 +35,8 @@ from accelopt_lsp.analysis.values import (
     Unknown,
     Value,
     View,
+    adopted,
+    written_out,
 )
 from accelopt_lsp.nki.diagnostics import Fix, Severity
 from accelopt_lsp.nki.dialects import Dialect
@@ -487,16 +489,20 @@ class Machine:
 
     def set_entry(self, owner: Any, table: dict[Any, Value], key: Any, value: Value) -> None:
         """Set a field of an object or an item of a dictionary."""
+        origin = getattr(owner, "shadow", None)
+        if origin is not None and realize(self, owner):
+            origin = None
         if self.touched:
             self.touched[-1].setdefault((id(table), key), False)
         self.journal.set_item(table, key, value, owner)
-        origin = getattr(owner, "shadow", None)
         if origin is not None:
             inner = origin.fields if isinstance(origin, Instance) else origin
             self.journal.set_item(inner, key, Unknown(CHANGED_COPY), origin)
 
     def set_items(self, owner: ListValue, items: list[Value]) -> None:
         """Replace what a list holds."""
+        if owner.shadow is not None:
+            realize(self, owner)
         self.journal.replace(owner.items, items, owner)
         if owner.shadow is not None:
             self.journal.replace(owner.shadow.items, [Unknown(CHANGED_COPY)], owner.shadow)
@@ -560,6 +566,52 @@ def functions_of(value: Value) -> Iterator[Function]:
     elif isinstance(value, Descriptor):
         yield from functions_of(value.function)
         yield from functions_of(value.setter)
+
+
+def realize(m: Machine, value: Any) -> bool:
+    """Put a likeness in the place of what it is like, since it is about to change.
+
+    Returns:
+        False if nobody knows where it was taken from.
+
+    Raises:
+        NeedSplit, Undecided: which element it is depends on the iteration.
+    """
+    if value.shadow is None:
+        return True
+    holder = value.holder
+    if not isinstance(holder, tuple):
+        return holder is not None and realize(m, holder) and value.shadow is None
+    owner, index = holder
+    if isinstance(index, Affine):
+        raise split(index.terms, "an object of a list that changes")
+    if not realize(m, owner):
+        return False
+    items = written_out(owner.items)
+    items[index] = value
+    origin = value.shadow
+    adoptions: list[tuple[Any, Any]] = []
+    adopted(value, adoptions)
+    m.journal.undo_with(lambda: _shadow_again(adoptions))
+    m.journal.replace(owner.items, items, owner)
+    _blur_origin(m, origin)
+    return True
+
+
+def _blur_origin(m: Machine, origin: Any) -> None:
+    """Whoever else holds what was changed finds out that it is not known any more."""
+    unknown = Unknown(CHANGED_COPY)
+    if isinstance(origin, ListValue):
+        m.journal.replace(origin.items, [unknown] * len(origin.items), origin)
+        return
+    table = origin.fields if isinstance(origin, Instance) else origin
+    for key in list(table):
+        m.journal.set_item(table, key, unknown, origin)
+
+
+def _shadow_again(adoptions: list[tuple[Any, Any]]) -> None:
+    for value, origin in adoptions:
+        value.shadow = origin
 
 
 Signal = tuple[str, Any]

@@ -15,7 +15,6 @@ from accelopt_lsp.analysis.machine import MAX_LENGTH, Machine
 from accelopt_lsp.analysis.references import as_buffer, as_dtype, same_kind
 from accelopt_lsp.analysis.registers import Register
 from accelopt_lsp.analysis.rejections import Rejected
-from accelopt_lsp.analysis.sequences import written_out
 from accelopt_lsp.analysis.tensors import mesh_grid, reshape, select, size, sizes
 from accelopt_lsp.analysis.texts import text_method
 from accelopt_lsp.analysis.values import (
@@ -32,6 +31,7 @@ from accelopt_lsp.analysis.values import (
     Value,
     View,
     flat_length,
+    written_out,
 )
 from accelopt_lsp.nki.dialects import Api, BindError, Dialect, Role
 from accelopt_lsp.nki.lowering import lower

@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 from accelopt_lsp.analysis.affine import Affine
 from accelopt_lsp.analysis.carried import stored_names
 from accelopt_lsp.analysis.machine import Machine
+from accelopt_lsp.analysis.scope import UNBOUND
 from accelopt_lsp.analysis.tree import walk
 from accelopt_lsp.analysis.values import ClassValue, Function, Instance, NamedTuple, Ref, Value
 from accelopt_lsp.nki.dtypes import DType
@@ -21,7 +22,10 @@ from accelopt_lsp.nki.operands import Buffer
 MAX_DEPTH = 6
 _FREE: WeakKeyDictionary[ast.AST, frozenset[str] | None] = WeakKeyDictionary()
 """By function: names that it takes from outside; None if it changes something."""
+_SHORT: WeakKeyDictionary[ast.AST, bool] = WeakKeyDictionary()
 _COSTLY = 12
+_LARGE = 500
+"""Functions with more nodes than this compute nothing that comes back."""
 """Nodes below which looking a result up costs as much as computing it."""
 
 
@@ -39,13 +43,12 @@ def memory_key(
 ) -> Any | None:
     """What a call's result depends on; None if it may depend on more."""
     node = function.node
-    if isinstance(node, ast.Lambda) or function.owner is not None or not _is_pure(m, function, 0):
+    values = (*args, *kwargs.values())
+    if isinstance(node, ast.Lambda) or not all(is_plain(value) for value in values):
         return None
-    parts: list[Any] = []
-    for value in (*args, *kwargs.values()):
-        if not is_plain(value):
-            return None
-        parts.append(_part(value))
+    if not _is_pure(m, function, 0) or (len(node.body) < 2 and _is_short(node)):
+        return None
+    parts = [_part(value) for value in values]
     return (node, id(function.scope), tuple(parts), tuple(kwargs))
 
 
@@ -89,8 +92,11 @@ def _examine(m: Machine, function: Function, depth: int) -> bool:
         elif isinstance(value, ClassValue):
             if value.kind != "enum":
                 return False
-        elif not is_plain(value) and name in (home.parsed.bindings if home.parsed else ()):
-            # Names that the module does not bind are imports and builtins.
+        elif value is UNBOUND:
+            # An import of something else, or a builtin.
+            if not isinstance(m.free_name_in(home, name), Ref):
+                return False
+        elif not is_plain(value):
             return False
     return True
 
@@ -102,6 +108,8 @@ def _free_names(node: ast.FunctionDef | ast.AsyncFunctionDef) -> frozenset[str] 
     for statement in node.body:
         for child in walk(statement):
             size += 1
+            if size > _LARGE:
+                return None
             if isinstance(child, ast.Name):
                 if isinstance(child.ctx, ast.Load):
                     loads.add(child.id)
@@ -112,9 +120,16 @@ def _free_names(node: ast.FunctionDef | ast.AsyncFunctionDef) -> frozenset[str] 
             elif isinstance(child, ast.Attribute) and not isinstance(child.ctx, ast.Load):
                 return None
         own |= stored_names(statement)
-    if size < _COSTLY:
-        return None
-    return frozenset(loads - own)
+    return None if "super" in loads else frozenset(loads - own)
+
+
+def _is_short(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether computing a result costs no more than looking it up."""
+    found = _SHORT.get(node)
+    if found is None:
+        size = sum(1 for statement in node.body for _ in walk(statement))
+        found = _SHORT[node] = size < _COSTLY
+    return found
 
 
 _UNFIT = (

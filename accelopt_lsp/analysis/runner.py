@@ -82,7 +82,9 @@ def new_machine(
         names = aliases if aliases is not None else find_aliases(document)
         parsed = document.cache.get(_PARSED)
         if parsed is None:
-            parsed = document.cache[_PARSED] = parse_module(module_of(document), names)
+            parsed = document.cache[_PARSED] = parse_module(
+                module_of(document), names, may_yield="yield" in document.text
+            )
         if len(homes) >= MAX_HOMES:
             homes.clear()
         home = homes[key] = Home(parsed, None if path is None else path.absolute(), workspace)

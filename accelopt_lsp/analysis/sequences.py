@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from itertools import chain
 
 from accelopt_lsp.analysis.affine import Affine, Undecided, add, bounds, scale, split
 from accelopt_lsp.analysis.machine import Machine
@@ -19,10 +18,10 @@ from accelopt_lsp.analysis.values import (
     Repeat,
     Unknown,
     Value,
-    adopted,
     flat_length,
+    item_at,
     list_item,
-    replace_var,
+    written_out,
 )
 
 MAX_ITEMS = 10_000
@@ -40,9 +39,8 @@ def iteration_of(value: Value) -> Iteration | None:
             )
         return Iteration(value.length(), lambda i: add(start, scale(i, step)))
     if isinstance(value, ListValue):
-        items = list(value.items)
-        runs = any(isinstance(i, Repeat) for i in items)
-        return Iteration(flat_length(items), lambda i: list_item(items, i), runs)
+        runs = any(isinstance(i, Repeat) for i in value.items)
+        return Iteration(flat_length(value.items), lambda i: item_at(value, i), runs)
     known: list[Value] | None = None
     if isinstance(value, tuple):
         known = list(value)
@@ -95,19 +93,6 @@ def reversed_items(value: Value) -> Iteration:
     over = required(value)
     last = over.length - 1
     return Iteration(over.length, lambda i: over.item(add(scale(i, -1), last)), over.symbolic)
-
-
-def written_out(items: tuple[Value, ...] | list[Value]) -> list[Value]:
-    """Items with every run written out."""
-    found: list[Value] = []
-    for item in items:
-        if not isinstance(item, Repeat):
-            found.append(item)
-            continue
-        rounds = range(item.low, item.high)
-        each = (adopted(replace_var(i, item.var, n)) for n in rounds for i in item.items)
-        found.extend(chain(written_out(list(each))))
-    return found
 
 
 def part_of(m: Machine, owner: tuple[Value, ...] | ListValue, key: slice) -> list[Value]:

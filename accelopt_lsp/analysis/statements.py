@@ -32,7 +32,7 @@ from accelopt_lsp.analysis.machine import (
 )
 from accelopt_lsp.analysis.methods import extend
 from accelopt_lsp.analysis.modules import ImportFails, catches_imports, run_import
-from accelopt_lsp.analysis.sequences import MAX_ITEMS, mutable_item, written_out
+from accelopt_lsp.analysis.sequences import MAX_ITEMS, mutable_item
 from accelopt_lsp.analysis.tensors import index_parts, select, select_block
 from accelopt_lsp.analysis.values import (
     Blocks,
@@ -47,8 +47,9 @@ from accelopt_lsp.analysis.values import (
     View,
     find_unknown,
     flat_length,
-    list_item,
+    item_at,
     type_signature,
+    written_out,
 )
 from accelopt_lsp.nki.dialects import Dialect
 from accelopt_lsp.nki.lowering import RESULT
@@ -151,7 +152,7 @@ def _unpack(m: Machine, target: ast.Tuple | ast.List, value: Value) -> None:
     elif isinstance(value, Grid):
         items = list(value.axes)
     elif isinstance(value, ListValue) and flat_length(value.items) <= 10_000:
-        items = [list_item(value.items, i) for i in range(flat_length(value.items))]
+        items = [item_at(value, i) for i in range(flat_length(value.items))]
     else:
         reason = value.reason if isinstance(value, Unknown) else "an unpacked value is not known"
         for name in names:

@@ -30,6 +30,7 @@ from accelopt_lsp.analysis.values import (
     Unknown,
     Value,
     View,
+    item_at,
     list_item,
 )
 from accelopt_lsp.nki.dialects import Dialect
@@ -181,7 +182,7 @@ def _sequence_item(m: Machine, owner: tuple[Value, ...] | ListValue, key: Value)
     items = owner if isinstance(owner, tuple) else owner.items
     if isinstance(key, bool | int | Affine):
         try:
-            return list_item(items, key)
+            return item_at(owner, key) if isinstance(owner, ListValue) else list_item(items, key)
         except IndexError as error:
             return Unknown(str(error))
     if isinstance(key, slice):

@@ -229,6 +229,7 @@ class Instance:
     fields: dict[str, Value] = field(factory=dict)
     loops: tuple[Var, ...] = ()
     shadow: Instance | None = None
+    holder: Any = None
 
 
 @frozen(slots=True, eq=False)
@@ -523,6 +524,7 @@ class ListValue:
         items: elements and runs of elements.
         loops: visits of loops that were open when it was created.
         shadow: the list of which this is one iteration's likeness, if it is one.
+        holder: where a likeness was taken from: (list, index), or the likeness that holds it.
         fixed: it is a tuple, though with runs in it.
     """
 
@@ -530,17 +532,19 @@ class ListValue:
     loops: tuple[Var, ...] = ()
     shadow: ListValue | None = None
     fixed: bool = False
+    holder: Any = None
 
 
 class DictValue(dict[Any, Value]):
     """A Python dictionary; ``loops`` and ``shadow`` as in :class:`ListValue`."""
 
-    __slots__ = ("loops", "shadow")
+    __slots__ = ("holder", "loops", "shadow")
 
     def __init__(self, items: Mapping[Any, Value], loops: tuple[Var, ...] = ()) -> None:
         super().__init__(items)
         self.loops = loops
         self.shadow: DictValue | None = None
+        self.holder: Any = None
 
 
 def flat_length(items: tuple[Value, ...] | list[Value]) -> int:
@@ -625,7 +629,9 @@ def _replaced_list(value: ListValue, var: Var, replacement: Linear) -> ListValue
     items = [replace_var(v, var, replacement) for v in value.items]
     if var not in value.loops and all(a is b for a, b in zip(items, value.items, strict=True)):
         return value
-    return ListValue(items, _outside(value.loops, var), value, value.fixed)
+    copy = ListValue(items, _outside(value.loops, var), value, value.fixed)
+    _hold(copy, items)
+    return copy
 
 
 def _replaced_table(value: Instance | DictValue, var: Var, replacement: Linear) -> Value:
@@ -634,30 +640,70 @@ def _replaced_table(value: Instance | DictValue, var: Var, replacement: Linear) 
     if isinstance(value, DictValue):
         copy = DictValue({k: replace_var(v, var, replacement) for k, v in value.items()}, loops)
         copy.shadow = value
+        _hold(copy, copy.values())
         return copy
     fields = {k: replace_var(v, var, replacement) for k, v in value.fields.items()}
-    return Instance(value.cls, fields, loops, value)
+    instance = Instance(value.cls, fields, loops, value)
+    _hold(instance, fields.values())
+    return instance
+
+
+def _hold(holder: Value, items: Iterable[Value]) -> None:
+    """Tell likenesses inside a likeness where they are."""
+    for item in items:
+        if isinstance(item, Instance | ListValue | DictValue) and item.shadow is not None:
+            if item.holder is None:
+                item.holder = holder
 
 
 def _outside(loops: tuple[Var, ...], var: Var) -> tuple[Var, ...]:
     return loops[: loops.index(var)] if var in loops else loops
 
 
-def adopted(value: Value) -> Value:
-    """A likeness that takes the place of what it is like: it may change from now on."""
-    if isinstance(value, ListValue):
-        value.shadow = None
-        for item in value.items:
-            adopted(item)
-    elif isinstance(value, Instance) and value.shadow is not None:
-        value.shadow = None
-        for item in value.fields.values():
-            adopted(item)
-    elif isinstance(value, DictValue) and value.shadow is not None:
-        value.shadow = None
-        for item in value.values():
-            adopted(item)
+def adopted(value: Value, undo: list[tuple[Any, Any]] | None = None) -> Value:
+    """A likeness that takes the place of what it is like: it may change from now on.
+
+    ``undo`` takes (likeness, what it was like) of all that were adopted.
+    """
+    if not isinstance(value, Instance | ListValue | DictValue) or value.shadow is None:
+        return value
+    if undo is not None:
+        undo.append((value, value.shadow))
+    value.shadow = None
+    inner: Iterable[Value] = value.items if isinstance(value, ListValue) else ()
+    if isinstance(value, Instance):
+        inner = value.fields.values()
+    elif isinstance(value, DictValue):
+        inner = value.values()
+    for item in inner:
+        adopted(item, undo)
     return value
+
+
+def written_out(items: tuple[Value, ...] | list[Value]) -> list[Value]:
+    """Items with every run written out."""
+    found: list[Value] = []
+    for item in items:
+        if not isinstance(item, Repeat):
+            found.append(item)
+            continue
+        rounds = range(item.low, item.high)
+        each = (adopted(replace_var(i, item.var, n)) for n in rounds for i in item.items)
+        found.extend(written_out(list(each)))
+    return found
+
+
+def item_at(owner: ListValue, index: Linear) -> Value:
+    """An element of a list; a likeness remembers where it was taken from.
+
+    Raises:
+        IndexError, NeedSplit, Undecided: as :func:`list_item`.
+    """
+    found = list_item(owner.items, index)
+    if isinstance(found, Instance | ListValue | DictValue) and found.shadow is not None:
+        if found.holder is None:
+            found.holder = (owner, index)
+    return found
 
 
 def find_unknown(value: Value) -> Unknown | None:

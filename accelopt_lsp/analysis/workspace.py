@@ -81,12 +81,14 @@ class Parsed:
         aliases: imports of NKI and of other packages.
         bindings: top-level statements by the names that they bind or change, in order.
         stars: top-level ``from ... import *`` statements, in order.
+        may_yield: whether some function may be a generator.
     """
 
     tree: ast.Module
     aliases: Aliases
     bindings: Mapping[str, tuple[int, ...]]
     stars: tuple[ast.ImportFrom, ...]
+    may_yield: bool = True
 
 
 @frozen(slots=True, eq=False)
@@ -108,7 +110,8 @@ class Source:
         """Its statements; parsed once per content in this process. Never raises."""
         found = _PARSED.get(self.digest)
         if found is None:
-            found = _PARSED[self.digest] = parse_module(_tree_of(self.text))
+            found = parse_module(_tree_of(self.text), may_yield="yield" in self.text)
+            _PARSED[self.digest] = found
             while len(_PARSED) > _PARSED_LIMIT:
                 _PARSED.popitem(last=False)
         else:
@@ -128,7 +131,9 @@ def _tree_of(text: str) -> ast.Module:
         return module_of(Document.parse(text))
 
 
-def parse_module(tree: ast.Module, aliases: Aliases | None = None) -> Parsed:
+def parse_module(
+    tree: ast.Module, aliases: Aliases | None = None, *, may_yield: bool = True
+) -> Parsed:
     """What a module binds where."""
     bindings: dict[str, list[int]] = {}
     stars: list[ast.ImportFrom] = []
@@ -140,6 +145,7 @@ def parse_module(tree: ast.Module, aliases: Aliases | None = None) -> Parsed:
         aliases if aliases is not None else aliases_of_tree(tree),
         {name: tuple(numbers) for name, numbers in bindings.items()},
         tuple(stars),
+        may_yield,
     )
 
 
