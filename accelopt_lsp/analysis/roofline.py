@@ -144,7 +144,7 @@ def estimate(
         counters=counters,
         engine_busy_ms={name: ns * 1e-6 for name, ns in busy.items()},
         lines=_lines(workload),
-        notes=(NOTE,),
+        notes=(NOTE, *_pressure(workload, target)),
     )
 
 
@@ -155,6 +155,19 @@ def overhead_ns(workload: Workload, target: Target) -> float:
     """
     moves = sum(workload.traffic.routes.get(route, 0) > 0 for route in (Route.LOAD, Route.STORE))
     return target["launch_ns"] + moves * target["dma_completion_ns"]
+
+
+def _pressure(workload: Workload, target: Target) -> tuple[str, ...]:
+    """Say so where the estimate is sure to be too low: more is alive than SBUF holds."""
+    usable = target.integer("sbuf_partition_bytes") - target.integer("sbuf_reserved_bytes")
+    live = workload.sbuf_peak_bytes
+    if live is None or live <= usable:
+        return ()
+    return (
+        f"about {live // 1024} KiB of SBUF a partition are alive at line "
+        f"{workload.sbuf_peak_line}, {usable // 1024} KiB can be used: spills, which the estimate "
+        "leaves out, make the kernel slower",
+    )
 
 
 def _bound(resource: str, busy_ns: float, overhead: float) -> Bound:

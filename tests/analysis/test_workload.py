@@ -218,3 +218,21 @@ def test_unions_are_exact_or_unknown(found):
     counted = union_size(footprints, 1 << 20)
     whole = len(set().union(*map(brute, footprints)))
     assert counted == whole if all(f.exact for f in footprints) else counted is None
+
+
+@pytest.mark.parametrize(("columns", "told"), [(512, False), (16384, True)])
+def test_the_estimate_says_that_it_leaves_out_spills(columns, told):
+    body = f"""    out = nl.ndarray((1024, {columns}), dtype=x.dtype, buffer=nl.shared_hbm)
+    tiles = []
+    for i in range(8):
+        tile = nl.ndarray((128, {columns}), dtype=x.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(dst=tile, src=x[i * 128 : (i + 1) * 128, :])
+        tiles.append(tile)
+    for i in range(8):
+        nisa.dma_copy(dst=out[i * 128 : (i + 1) * 128, :], src=tiles[i])
+    return out
+"""
+    text = HEAD.format(arguments=f"x=f32[1024,{columns}]", names="x") + body
+    (kernel,) = analyze(Document.parse(text)).kernels
+    assert kernel.profile is not None
+    assert any("spills, which the estimate leaves out" in n for n in kernel.profile.notes) is told
