@@ -5,7 +5,15 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from accelopt_lsp.analysis.issue import UnknownArgument, _lowering_value
+from accelopt_lsp.analysis.syntax import Document
+from accelopt_lsp.analysis.tree import module_of
+from accelopt_lsp.nki.apis import find_api
+from accelopt_lsp.nki.dialects import BindError, Dialect
+from accelopt_lsp.nki.lowering import LoweringError, lower
+from accelopt_lsp.nki.operands import Buffer, OperandType
 from accelopt_lsp.rewrites.base import NotApplicable
+from accelopt_lsp.rewrites.migrate.observe import observe
 from accelopt_lsp.rewrites.repairs import Place, mends
 from accelopt_lsp.rewrites.source import Edit
 
@@ -188,26 +196,59 @@ def declare_dst(place: Place) -> Iterator[Edit]:
         raise NotApplicable("what the instruction should write is not named")
     target = statement.targets[0]
     source = place.source
-    shape, dtype = place.parameters.get("shape"), place.parameters.get("dtype")
     nl = place.module("nl")
-    inner = source.of(call)
-    opening = inner.index("(", len(source.of(call.func)))
-    at = source.span(call)[0] + opening + 1
+    given = [source.span(a)[0] for a in (*call.args, *call.keywords)]
+    if not given:
+        raise NotApplicable("the instruction has no operands")
+    at = min(given)
     positional = bool(call.args) or not call.keywords
     name = source.one_line(target)
     dst = name if positional else f"dst={name}"
-    rest = ", " if call.args or call.keywords else ""
     if isinstance(target, ast.Name):
-        if not isinstance(shape, list | tuple) or not isinstance(dtype, str):
-            raise NotApplicable("the shape of the result is not known")
+        result = _result_of(place, call)
         used = any(isinstance(n, ast.Name) and n.id == target.id for n in ast.walk(call))
         if used:
             raise NotApplicable(f"{target.id} is read and written; give the result another name")
-        memory = place.parameters.get("buffer", "sbuf")
-        sizes = ", ".join(map(str, shape))
-        made = f"{name} = {nl}.ndarray(({sizes}), dtype={nl}.{dtype}, buffer={nl}.{memory})"
+        memory = "psum" if result.buffer is Buffer.PSUM else "sbuf"
+        sizes = ", ".join(map(str, result.shape))
+        dtype = f"{nl}.{result.dtype.name}"
+        made = f"{name} = {nl}.ndarray(({sizes}), dtype={dtype}, buffer={nl}.{memory})"
         yield place.above(statement, [made])
     elif not isinstance(target, ast.Subscript):
         raise NotApplicable("what the instruction should write is not named")
     yield Edit(source.span(statement)[0], source.span(call)[0], "")
-    yield Edit(at, at, f"{dst}{rest}")
+    yield Edit(at, at, f"{dst}, ")
+
+
+def _result_of(place: Place, call: ast.Call) -> OperandType:
+    """What the instruction gave in the legacy dialect, where it returned its result.
+
+    Raises:
+        NotApplicable: it was another one there, or the shapes of its operands are not known.
+    """
+    context = place.context
+    document = Document.parse(context.text)
+    seen = observe(document, context.kernel, context.arguments, context.target)
+    same = next(
+        n
+        for n in ast.walk(module_of(document))
+        if isinstance(n, ast.Call)
+        and (n.lineno, n.col_offset, n.end_col_offset)
+        == (call.lineno, call.col_offset, call.end_col_offset)
+    )
+    name = place.name(call.func)
+    api = find_api(name)
+    signature = api.signature(Dialect.LEGACY) if api is not None else None
+    if api is None or signature is None:
+        raise NotApplicable(f"what {name} would return is not known")
+    given = dict(zip(signature.parameters, same.args, strict=False))
+    given |= {k.arg: k.value for k in same.keywords if k.arg is not None}
+    try:
+        values = {k: _lowering_value(k, seen.value(v)) for k, v in given.items()}
+        bound = api.bind(Dialect.LEGACY, (), values)
+        result = lower(Dialect.LEGACY, name, bound, context.target).result
+    except (UnknownArgument, BindError, LoweringError, ValueError, TypeError) as error:
+        raise NotApplicable(f"the shape of the result is not known: {error}") from None
+    if result is None:
+        raise NotApplicable(f"{name} has no result")
+    return result

@@ -19,11 +19,15 @@ from accelopt_lsp.analysis.rules import all_rules
 from accelopt_lsp.analysis.syntax import Document
 from accelopt_lsp.nki.diagnostics import Severity
 from accelopt_lsp.nki.dialects import Dialect
+from accelopt_lsp.nki.profile import Profile
+from accelopt_lsp.profiler.base import Job
+from accelopt_lsp.profiler.simulator import SimulatorProfiler
 from accelopt_lsp.rewrites import NotApplicable, find_rewrite
 from accelopt_lsp.rewrites.migrate import migrate_text
-from accelopt_lsp.workbench.fixes import apply_fix
+from accelopt_lsp.workbench.fixes import apply_fix, fix_text
 from accelopt_lsp.workbench.migrate import MigrateRequest, migrate_file
-from accelopt_lsp.workbench.requests import KernelRequest
+from accelopt_lsp.workbench.requests import KernelRequest, resolve_kernel
+from accelopt_lsp.workbench.settings import Settings
 
 TESTS = Path(__file__).parents[1]
 GOLDEN = Path(__file__).parent / "golden"
@@ -162,3 +166,31 @@ def test_fixes_name_rewrites_that_exist() -> None:
         for found in analyze(Document.parse(path.read_text("utf-8"))).diagnostics:
             if found.fix is not None and found.fix.rewrite != "replace-name":
                 assert find_rewrite(found.fix.rewrite).title
+
+
+FIXED = sorted((Path(__file__).parent / "cases").glob("*.in.py"))
+
+
+@pytest.mark.parametrize("path", FIXED, **names)
+def test_safe_fixes_until_nothing_changes(path: Path, golden) -> None:
+    text = path.read_text("utf-8")
+    made, count = fix_text(text, path, Settings())
+    assert count
+    again, none = fix_text(made, path, Settings())
+    assert (again, none) == (made, 0)
+    golden(made, path.with_name(path.name.replace(".in.py", ".out.py")))
+
+
+@pytest.mark.parametrize("path", FIXED, **names)
+async def test_fixed_kernels_run(path: Path) -> None:
+    made, _ = fix_text(path.read_text("utf-8"), path, Settings())
+    kernel = resolve_kernel(KernelRequest(path, text=made))
+    job = Job(
+        path=path,
+        source=made,
+        function=kernel.source.qualname,
+        arguments=kernel.arguments,
+        target=kernel.target,
+    )
+    outcome = await SimulatorProfiler().profile(job)
+    assert isinstance(outcome, Profile), str(outcome)

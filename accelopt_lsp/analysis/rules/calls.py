@@ -9,10 +9,11 @@ from difflib import get_close_matches
 from attrs import evolve
 
 from accelopt_lsp.analysis.rules.base import Context, Rule
+from accelopt_lsp.analysis.rules.migration.scan import canonical_name, scan
 from accelopt_lsp.analysis.rules.names import known_names
 from accelopt_lsp.nki.apis import APIS
 from accelopt_lsp.nki.diagnostics import Diagnostic, Fix, Severity
-from accelopt_lsp.nki.dialects import unavailable
+from accelopt_lsp.nki.dialects import Dialect, unavailable
 
 
 class BadCall(Rule):
@@ -35,6 +36,31 @@ class BadCall(Rule):
     code = "R101"
     name = "bad-call"
     severity = Severity.WARNING
+
+    def findings(self, context: Context) -> Iterator[Diagnostic]:
+        """With a fix where an instruction is called as if it returned its result."""
+        for finding in context.machine.findings:
+            if finding.code != self.code:
+                continue
+            fix = None
+            if "missing" in finding.message and _returns(context, finding.node):
+                place = {"line": finding.node.lineno, "column": finding.node.col_offset}  # type: ignore[attr-defined]
+                fix = Fix("Declare the tile that is written", "declare-dst", place, safe=True)
+            yield self.diagnostic(
+                context, finding.node, finding.message, severity=finding.severity, fix=fix
+            )
+
+
+def _returns(context: Context, node: ast.AST) -> bool:
+    """Whether the result of a ``nki.isa`` call of a current kernel is assigned."""
+    if context.kernel.dialect is not Dialect.CURRENT:
+        return False
+    found = scan(context.document, context.kernel)
+    assigned = found is not None and any(
+        isinstance(n, ast.Assign) and n.value is node for n in found.nodes
+    )
+    name = canonical_name(node.func, context.kernel.aliases) if isinstance(node, ast.Call) else None
+    return assigned and name is not None and name.startswith("nisa.")
 
 
 class UnknownName(Rule):

@@ -141,6 +141,7 @@ class CarriedInAffineRange(TableRule):
                 f"Take nl.sequential_range for the loop over {var.name}",
                 "replace-name",
                 {"line": var.line, "old": "affine_range", "new": "sequential_range"},
+                safe=True,
             )
             node = reader.record.nodes.get(reader.slot, reader.record.node)
             related = (context.related(var.line, f"{var.trips} iterations that may run together"),)
