@@ -199,17 +199,20 @@ def modulo(a: Linear, divisor: int) -> Linear:
 def _multiples(rest: Linear, divisor: int, why: str) -> NeedSplit:
     """Split where ``rest`` passes a multiple of the divisor."""
     terms = terms_of(rest)
-    if len(terms) != 1 or terms[0][0].opaque or terms[0][0].trips > MAX_CUTS:
+    if len(terms) != 1 or terms[0][0].opaque:
         return split(terms, why)
     var, coefficient = terms[0]
-    cuts = []
-    previous = None
-    for i in range(var.low, var.high):
-        quotient = (const_of(rest) + coefficient * i) // divisor
-        if previous is not None and quotient != previous:
-            cuts.append(i)
-        previous = quotient
-    return NeedSplit(var, tuple(cuts))
+    const = const_of(rest)
+    first = (const + coefficient * var.low) // divisor
+    last = (const + coefficient * (var.high - 1)) // divisor
+    if abs(last - first) > MAX_CUTS:
+        return split(terms, why)
+    if coefficient > 0:
+        # The first iteration that reaches each further multiple.
+        cuts = {-((const - q * divisor) // coefficient) for q in range(first + 1, last + 1)}
+    else:
+        cuts = {(const - q * divisor) // -coefficient + 1 for q in range(last + 1, first + 1)}
+    return NeedSplit(var, tuple(sorted(cuts)))
 
 
 Test = Callable[[int], bool]

@@ -65,8 +65,16 @@ def call_math(name: str, args: list[Value]) -> Value:
     return getattr(math, name)(*values)
 
 
+def size_of(value: Value) -> int:
+    """How many items a container has itself."""
+    if isinstance(value, ListValue):
+        return len(value.items)
+    return len(value) if isinstance(value, tuple | dict | str) else 0
+
+
 def call_builtin(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """A builtin function on abstract values."""
+    m.charge(sum(size_of(value) for value in args))
     handler = _HANDLERS.get(name)
     if handler is not None:
         return handler(m, args, kwargs)

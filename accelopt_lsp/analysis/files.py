@@ -14,7 +14,7 @@ from accelopt_lsp.analysis.directives import find_suppressions
 from accelopt_lsp.analysis.hints import build_hints
 from accelopt_lsp.analysis.kernels import KernelSource, detect_dialect, find_kernels
 from accelopt_lsp.analysis.known_kernels import find_known, keep_known, kernel_key
-from accelopt_lsp.analysis.machine import Machine
+from accelopt_lsp.analysis.machine import MAX_STEPS, Machine
 from accelopt_lsp.analysis.results import (
     AnalysisOptions,
     FileAnalysis,
@@ -41,6 +41,9 @@ from accelopt_lsp.nki.nkibench import known_yardstick
 from accelopt_lsp.nki.targets import Target, get_target
 from accelopt_lsp.nki.workload import Workload
 
+FILE_STEPS = 130_000
+"""Steps that all kernels of a file have together; beyond that, each gets the least number."""
+LEAST_STEPS = 1_000
 _log = logging.getLogger(__name__)
 _PLATFORM = re.compile(r"""platform_target\s*=\s*["'](\w+)["']""")
 
@@ -86,13 +89,18 @@ def analyze(
     options = options or AnalysisOptions()
     workspace = workspace or Workspace()
     sources = find_kernels(document)
-    kernels = tuple(_analyzed(document, kernel, path, options, workspace) for kernel in sources)
+    kernels: list[KernelAnalysis] = []
+    left = FILE_STEPS
+    for source in sources:
+        steps = max(min(left, MAX_STEPS), LEAST_STEPS)
+        kernels.append(_analyzed(document, source, path, options, workspace, steps))
+        left -= kernels[-1].steps
     found = _tree_findings(document, sources, options)
     for kernel in kernels:
         found.extend(kernel.diagnostics)
     return FileAnalysis(
         detect_dialect(document),
-        kernels,
+        tuple(kernels),
         _reported(document, found, options),
         _dependencies(document, kernels, path, workspace),
     )
@@ -100,7 +108,7 @@ def analyze(
 
 def _dependencies(
     document: Document,
-    kernels: tuple[KernelAnalysis, ...],
+    kernels: Iterable[KernelAnalysis],
     path: Path | None,
     workspace: Workspace,
 ) -> tuple[Dependency, ...]:
@@ -124,10 +132,13 @@ def _analyzed(
     path: Path | None,
     options: AnalysisOptions,
     workspace: Workspace,
+    steps: int,
 ) -> KernelAnalysis:
     """One kernel; a defect of the analysis costs this kernel's figures and nothing else."""
     try:
-        return analyze_kernel(document, kernel, path=path, options=options, workspace=workspace)
+        return analyze_kernel(
+            document, kernel, path=path, options=options, workspace=workspace, steps=steps
+        )
     except Exception as error:
         _log.exception("the analysis of %s failed", kernel.qualname)
         reason = f"the analysis failed ({type(error).__name__}: {error}); this is a defect"
@@ -167,8 +178,9 @@ def analyze_kernel(
     path: Path | None = None,
     options: AnalysisOptions | None = None,
     workspace: Workspace | None = None,
+    steps: int = MAX_STEPS,
 ) -> KernelAnalysis:
-    """Analyze one kernel of a file. Never raises."""
+    """Analyze one kernel of a file, in at most about so many steps. Never raises."""
     options = options or AnalysisOptions()
     overrides = options.overrides_for(kernel)
     workspace = workspace or Workspace()
@@ -176,11 +188,13 @@ def analyze_kernel(
         document, kernel, path=path, overrides=overrides, workspace=workspace
     )
     target = target_for(kernel, arguments, options)
-    key = kernel_key(document, kernel, arguments, target.name, path, options)
+    key = kernel_key(document, kernel, arguments, target.name, path, options, steps)
     known = find_known(document, key, workspace)
     if known is not None:
         return evolve(known, source=kernel)
-    machine = run_kernel(document, kernel, arguments, target, path=path, workspace=workspace)
+    machine = run_kernel(
+        document, kernel, arguments, target, path=path, workspace=workspace, steps=steps
+    )
     if machine is None:
         return KernelAnalysis(kernel, arguments, target.name)
     try:
@@ -222,6 +236,7 @@ def _read(
         hints=build_hints(workload, profile),
         diagnostics=_reported(document, without_repeats(diagnostics), options),
         dependencies=machine.home.dependencies(),
+        steps=machine.budget.steps,
     )
 
 

@@ -54,6 +54,7 @@ def kernel_key(
     target: str,
     path: Path | None,
     options: AnalysisOptions,
+    steps: int,
 ) -> Hashable:
     """All that decides about a kernel's analysis, statements and files that it reads apart."""
     suppressions = find_suppressions(document) if options.suppressions else None
@@ -64,6 +65,7 @@ def kernel_key(
         _place_at(document, kernel.line),
         repr(arguments),
         target,
+        steps,
         options.nki_version,
         options.ignore,
         tuple(sorted(options.severities.items())),

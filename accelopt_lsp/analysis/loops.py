@@ -203,7 +203,7 @@ class Loop:
 
     def _first_parts(self) -> deque[tuple[int, int]]:
         length = self.over.length
-        if not self.over.symbolic or (length <= FEW_TRIPS and self.node in self.m.split_loops):
+        if length <= FEW_TRIPS and self.node in self.m.split_loops:
             return deque((i, i + 1) for i in range(length))
         return deque([(0, length)] if length else [])
 
@@ -215,6 +215,9 @@ class Loop:
             m.carries = any(isinstance(value, int | Affine) for value in values)
         while queue:
             low, high = queue.popleft()
+            if not self.over.symbolic and high - low > 1:
+                queue.appendleft((low + 1, high))
+                high = low + 1
             self.parts += 1
             if self.parts > MAX_PARTS:
                 raise OutOfSteps

@@ -338,6 +338,17 @@ class Machine:
             self.observer(node, value)
         return value
 
+    def charge(self, items: int) -> None:
+        """Count work on many items that Python does at one go: some of it is a step.
+
+        Raises:
+            OutOfSteps: the budget is used up.
+        """
+        budget = self.budget
+        budget.steps += items >> 6
+        if budget.steps > budget.limit:
+            raise OutOfSteps
+
     def name_value(self, name: str) -> Value:
         """What a name stands for; an import or a builtin where no scope binds it."""
         found = self.scope.find(name)
@@ -480,6 +491,7 @@ class Machine:
 
     def new_dict(self, items: dict[Any, Value]) -> DictValue:
         """A dictionary that remembers in which loops it was created."""
+        self.charge(len(items))
         return DictValue(items, tuple(self.loops))
 
     def reads(self, table: dict[Any, Value], key: Any) -> None:

@@ -216,6 +216,8 @@ def call_method(
     if isinstance(owner, View):
         return _tensor_method(m, node, owner, method.name, args, kwargs)
     if isinstance(owner, ListValue):
+        if method.name != "append":
+            m.charge(len(owner.items))
         return _list_method(m, owner, method.name, args, kwargs)
     if isinstance(owner, HostArray):
         return host_method(owner, method.name, args, kwargs)

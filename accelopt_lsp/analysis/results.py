@@ -90,6 +90,7 @@ class KernelAnalysis:
         diagnostics: findings in it.
         dependencies: other files that this rests on, with digests; those that were looked for
             and are absent have None.
+        steps: how much work the interpretation was, in statements and expressions.
     """
 
     source: KernelSource
@@ -100,6 +101,7 @@ class KernelAnalysis:
     hints: tuple[Hint, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
     dependencies: tuple[Dependency, ...] = ()
+    steps: int = 0
 
 
 @frozen(slots=True)

@@ -19,7 +19,7 @@ from accelopt_lsp.analysis.arrays import array_header
 from accelopt_lsp.analysis.calls import call_function
 from accelopt_lsp.analysis.expressions import make_function
 from accelopt_lsp.analysis.kernels import KernelSource
-from accelopt_lsp.analysis.machine import KernelRaises, Machine, OutOfSteps, free_name
+from accelopt_lsp.analysis.machine import MAX_STEPS, KernelRaises, Machine, OutOfSteps, free_name
 from accelopt_lsp.analysis.modules import Home
 from accelopt_lsp.analysis.names import Aliases, canonical_path, find_aliases
 from accelopt_lsp.analysis.references import attribute_of, resolve
@@ -105,6 +105,7 @@ def run_kernel(
     path: Path | None = None,
     workspace: Workspace | None = None,
     observer: Callable[[ast.expr, Value], None] | None = None,
+    steps: int = MAX_STEPS,
 ) -> Machine | None:
     """One abstract run; None if the kernel's syntax is broken. Never raises.
 
@@ -125,6 +126,7 @@ def run_kernel(
     )
     function = _kernel_function(machine, kernel, node)
     machine.in_kernel = True
+    machine.budget.limit = steps
     machine.observer = observer
     machine.line = kernel.line
     try:

@@ -180,6 +180,7 @@ def index_parts(m: Machine, index: ast.expr) -> tuple[Value, ...]:
 
 def _sequence_item(m: Machine, owner: tuple[Value, ...] | ListValue, key: Value) -> Value:
     items = owner if isinstance(owner, tuple) else owner.items
+    m.charge(len(items))
     if isinstance(key, bool | int | Affine):
         try:
             return item_at(owner, key) if isinstance(owner, ListValue) else list_item(items, key)

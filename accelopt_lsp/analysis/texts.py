@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from accelopt_lsp.analysis.affine import Affine, Undecided
 from accelopt_lsp.analysis.machine import MAX_LENGTH, Machine
 from accelopt_lsp.analysis.references import as_dtype
@@ -58,6 +60,10 @@ def _part(m: Machine, value: Value) -> str:
     return text_of(m, value)
 
 
+_WIDE = re.compile(r"\d{5}")
+"""A width or precision that makes text too long to be worth it."""
+
+
 def joined(parts: list[str]) -> str:
     """Pieces of text, put together.
 
@@ -76,7 +82,7 @@ def formatted(m: Machine, value: Value, spec: str, conversion: int) -> str:
         return repr(value)
     if spec and isinstance(value, bool | int | float | str) and not isinstance(value, SomeText):
         try:
-            return format(value, spec)
+            return SomeText("?") if _WIDE.search(spec) else format(value, spec)
         except (ValueError, TypeError, OverflowError):
             return SomeText("?")
     return text_of(m, value)

@@ -139,8 +139,10 @@ class _Entry:
     due: float = 0.0
     first_change: float | None = None
     last_seconds: float = 0.0
+    syntax: Analysed | None = None
     done: Analysed | None = None
     task: asyncio.Task[None] | None = None
+    read: asyncio.Event = field(factory=asyncio.Event)
     finished: asyncio.Event = field(factory=asyncio.Event)
 
 
@@ -152,6 +154,7 @@ class Analyses:
         worker: process that analyses.
         settings: gives the workbench settings for a document.
         finished: called with a document after each analysis.
+        read: called with a document as soon as what its tree shows is known.
     """
 
     def __init__(
@@ -160,10 +163,12 @@ class Analyses:
         worker: Worker,
         settings: Callable[[Document], dict[str, Any]],
         finished: Callable[[Document], None],
+        read: Callable[[Document], None] = lambda _: None,
     ) -> None:
         self._documents = documents
         self._worker = worker
         self._settings = settings
+        self._read = read
         self._finished = finished
         self._entries: dict[str, _Entry] = {}
 
@@ -171,6 +176,21 @@ class Analyses:
         """The last finished analysis, perhaps of an earlier text."""
         entry = self._entries.get(uri)
         return None if entry is None else entry.done
+
+    def syntax(self, uri: str) -> Analysed | None:
+        """What the tree shows of a text newer than the last finished analysis, if anything."""
+        entry = self._entries.get(uri)
+        if entry is None or entry.syntax is None:
+            return None
+        if entry.done is not None and entry.done.generation >= entry.syntax.generation:
+            return None
+        return entry.syntax
+
+    async def readable(self, document: Document) -> None:
+        """Wait until what the current text's tree shows is known, or everything is."""
+        entry = self._entries.get(document.uri)
+        if entry is not None and entry.task is not None and not entry.task.done():
+            await entry.read.wait()
 
     def schedule(self, document: Document, *, at_once: bool = False) -> None:
         """Analyse a document's current text, after the pause that typing calls for."""
@@ -183,6 +203,7 @@ class Analyses:
         # Someone who types without a pause still gets results every now and then.
         entry.due = now if at_once else min(now + pause, entry.first_change + 4 * pause)
         entry.finished.clear()
+        entry.read.clear()
         if entry.task is None or entry.task.done():
             entry.task = asyncio.create_task(self._run(document.uri, entry))
 
@@ -190,6 +211,7 @@ class Analyses:
         """The document was closed."""
         entry = self._entries.pop(uri, None)
         if entry is not None:
+            entry.read.set()
             entry.finished.set()
             if entry.task is not None:
                 entry.task.cancel()
@@ -210,6 +232,7 @@ class Analyses:
                 if await self._settle(document, entry):
                     break
         finally:
+            entry.read.set()
             entry.finished.set()
 
     async def _settle(self, document: Document, entry: _Entry) -> bool:
@@ -219,17 +242,21 @@ class Analyses:
             await asyncio.sleep(entry.due - loop.time())
         entry.first_change = None
         generation, due, started = document.generation, entry.due, loop.time()
-        entry.done = Analysed(await self._analyse(document), generation)
+        request = Request(str(document.path), document.text, settings=self._settings(document))
+        if document.concerns_nki:
+            entry.syntax = Analysed(await self._ask("syntax", request), generation)
+            if document.generation == generation and entry.syntax.snapshot.problem is None:
+                entry.read.set()
+                self._read(document)
+        snapshot = await self._ask("check", request) if document.concerns_nki else EMPTY
+        entry.done = Analysed(snapshot, generation)
         entry.last_seconds = loop.time() - started
         self._finished(document)
         return document.generation == generation and entry.due == due
 
-    async def _analyse(self, document: Document) -> Snapshot:
-        if not document.concerns_nki:
-            return EMPTY
-        request = Request(str(document.path), document.text, settings=self._settings(document))
+    async def _ask(self, operation: str, request: Request) -> Snapshot:
         try:
-            snapshot: Snapshot = await self._worker.request("check", request)
+            snapshot: Snapshot = await self._worker.request(operation, request)
         except WorkerError as error:
             return Snapshot(problem=str(error))
         return snapshot

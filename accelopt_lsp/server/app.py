@@ -46,6 +46,7 @@ class App:
         client: what the client can do; known from ``initialize`` on.
         configuration: what the client configured.
         findings: diagnostics that jobs have left.
+        answered_early: documents whose diagnostics were given before their analysis was finished.
         profiles: last simulated profile by document and kernel, with the text's generation.
         scratch: folder for files that the client is shown; removed at the end.
     """
@@ -57,7 +58,7 @@ class App:
         self.server = Server(self.documents)
         self.worker = Worker(worker)
         self.analyses = Analyses(
-            self.documents, self.worker, self.workbench_settings, self._analysed
+            self.documents, self.worker, self.workbench_settings, self._analysed, self._read
         )
         self.strategies = Strategies(self.worker)
         self.jobs = Jobs(job_child)
@@ -65,6 +66,7 @@ class App:
         self.client = Client()
         self.configuration = Configuration()
         self.profiles: dict[tuple[str, str], tuple[int, Profile]] = {}
+        self.answered_early: set[str] = set()
         self.stdio = True
         self._tasks: set[asyncio.Task[Any]] = set()
         self._problems: dict[str, str | None] = {}
@@ -107,6 +109,11 @@ class App:
             return latest
         return await self.analyses.current(document, FIRST_ANSWER_SECONDS)
 
+    def _read(self, document: Document) -> None:
+        """What the tree shows is known: show it while the rest is computed."""
+        if not self.client.pulls_diagnostics:
+            self.publish(document)
+
     def _analysed(self, document: Document) -> None:
         """An analysis has finished: push, or have the client ask again."""
         analysed = self.analyses.latest(document.uri)
@@ -116,7 +123,8 @@ class App:
         self._problems[document.uri] = problem
         if not self.client.pulls_diagnostics:
             self.publish(document)
-        self.refresh(diagnostics=False)
+        self.refresh(diagnostics=document.uri in self.answered_early)
+        self.answered_early.discard(document.uri)
 
     def publish(self, document: Document) -> None:
         """Push diagnostics to a client that does not pull them."""

@@ -70,6 +70,7 @@ class Snapshot:
         aliases: local name to canonical name (``nl`` to ``nl``, ``load`` to ``nl.load``).
         pages: rule code to a file with the rule's page.
         problem: why there are no results, for people.
+        decided: codes of the rules that were asked; None means all of them.
     """
 
     dialect: Dialect | None = None
@@ -78,6 +79,7 @@ class Snapshot:
     aliases: Mapping[str, str] = field(factory=dict)
     pages: Mapping[str, str] = field(factory=dict)
     problem: str | None = None
+    decided: frozenset[str] | None = None
 
     def kernel_at(self, line: int) -> KernelView | None:
         """The innermost kernel that covers a line."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +18,13 @@ from accelopt_lsp.server.snapshot import HintView, KernelView, Request, Situatio
 
 if TYPE_CHECKING:
     from accelopt_lsp.analysis import KernelAnalysis
+    from accelopt_lsp.analysis.limited import LimitedCache
+    from accelopt_lsp.analysis.syntax import Document
+    from accelopt_lsp.analysis.workspace import Workspace
     from accelopt_lsp.workbench.settings import Settings
 
 Handler = Callable[[Any], Any]
+DOCUMENT_CHARACTERS = 4_000_000
 
 
 def serve(handlers: Mapping[str, Handler], pipe: Pipe | None = None) -> None:
@@ -38,23 +43,72 @@ def serve(handlers: Mapping[str, Handler], pipe: Pipe | None = None) -> None:
         pipe.write(*answer)
 
 
+@cache
+def _documents() -> LimitedCache[str, Document]:
+    """Last texts by path: the next one is mostly an edit away."""
+    from accelopt_lsp.analysis.limited import LimitedCache
+
+    return LimitedCache(DOCUMENT_CHARACTERS)
+
+
+@cache
+def _workspace() -> Workspace:
+    """The files around all documents."""
+    from accelopt_lsp.analysis.workspace import Workspace
+
+    return Workspace()
+
+
+def _document(request: Request) -> Document:
+    from accelopt_lsp.analysis.syntax import Document
+
+    known = _documents().get(request.path)
+    text = request.text
+    document = Document.parse(text) if known is None else known.updated(text)
+    _documents().put(request.path, document, len(text))
+    return document
+
+
+def _settings(request: Request) -> tuple[Settings, str | None]:
+    """Settings of a file, and why the project's cannot be used."""
+    from accelopt_lsp.workbench.settings import Settings, SettingsError, settings_for
+
+    try:
+        return settings_for(Path(request.path), request.settings), None
+    except SettingsError as error:
+        return Settings(), str(error)
+
+
+def syntax(request: Request) -> Snapshot:
+    """What the tree of a text shows, ready long before the rest."""
+    from accelopt_lsp.analysis import analyze_syntax
+    from accelopt_lsp.analysis.rules import Tier, rules_of
+    from accelopt_lsp.workbench.check import options_for
+
+    options = options_for(_settings(request)[0], path=Path(request.path))
+    found = analyze_syntax(_document(request), options=options)
+    return Snapshot(
+        dialect=found.dialect,
+        diagnostics=found.diagnostics,
+        pages=_pages({d.code for d in found.diagnostics}),
+        decided=frozenset(rule.code for rule in rules_of(Tier.SYNTAX)),
+    )
+
+
 def check(request: Request) -> Snapshot:
     """Analyse a text. Settings that cannot be used are reported, not raised."""
+    from accelopt_lsp.analysis import analyze
     from accelopt_lsp.analysis.arguments import directive_template
     from accelopt_lsp.analysis.names import find_aliases
-    from accelopt_lsp.analysis.syntax import Document
-    from accelopt_lsp.workbench.check import check_text
-    from accelopt_lsp.workbench.settings import SettingsError, settings_for
+    from accelopt_lsp.workbench.check import options_for
 
     path = Path(request.path)
-    problem = None
-    try:
-        settings = settings_for(path, request.settings)
-    except SettingsError as error:
-        from accelopt_lsp.workbench.settings import Settings
-
-        settings, problem = Settings(), str(error)
-    found = check_text(request.text, path, settings)
+    settings, problem = _settings(request)
+    document = _document(request)
+    workspace = _workspace()
+    workspace.refresh()
+    options = options_for(settings, path=path)
+    found = analyze(document, path=path, options=options, workspace=workspace)
     kernels = tuple(
         KernelView(
             name=kernel.source.name,
@@ -73,12 +127,11 @@ def check(request: Request) -> Snapshot:
         )
         for kernel in [_filled(k, request, settings) for k in found.kernels]
     )
-    aliases = find_aliases(Document.parse(request.text)).table
     return Snapshot(
         dialect=found.dialect,
         kernels=kernels,
         diagnostics=found.diagnostics,
-        aliases=dict(aliases),
+        aliases=dict(find_aliases(document).table),
         pages=_pages({d.code for d in found.diagnostics}),
         problem=problem,
     )
@@ -173,11 +226,25 @@ def strategies(situation: Situation) -> tuple[str, ...]:
 
 def warm(_: object) -> None:
     """Import what the first request needs."""
-    import accelopt_lsp.analysis.arguments
     import accelopt_lsp.workbench.check  # noqa: F401
+    from accelopt_lsp.analysis import analyze
+    from accelopt_lsp.analysis.caches import settle_collector
+    from accelopt_lsp.analysis.syntax import Document
+
+    analyze(Document.parse(_FIRST_TEXT))
+    settle_collector()
 
 
+_FIRST_TEXT = """
+import nki
+import nki.language as nl
+
+@nki.jit
+def kernel(x):
+    return nl.ndarray((128, 128), dtype=nl.float32, buffer=nl.sbuf)
+"""
 HANDLERS: Mapping[str, Handler] = {
+    "syntax": syntax,
     "check": check,
     "fix": fix,
     "strategies": strategies,

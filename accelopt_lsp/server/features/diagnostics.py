@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from attrs import evolve
 from lsprotocol import types as lsp
 
 from accelopt_lsp.nki.diagnostics import Diagnostic, Position, Related, Severity, Span
+from accelopt_lsp.server.analyses import Analysed
 from accelopt_lsp.server.documents import Document
 
 if TYPE_CHECKING:
@@ -35,7 +37,13 @@ def register(app: App) -> None:
         document = app.documents.get(params.text_document.uri)
         if document is None:
             return lsp.RelatedFullDocumentDiagnosticReport([])
-        await app.analyses.current(document)
+        if app.client.refreshes_diagnostics:
+            # What the tree shows comes at once; the client is told to ask again for the rest.
+            await app.analyses.readable(document)
+            if app.analyses.syntax(document.uri) is not None:
+                app.answered_early.add(document.uri)
+        else:
+            await app.analyses.current(document)
         items = diagnostics_of(app, document)
         result = hashlib.sha256(repr(items).encode("utf-8", "replace")).hexdigest()[:16]
         if result == params.previous_result_id:
@@ -46,9 +54,8 @@ def register(app: App) -> None:
 def current_diagnostics(app: App, document: Document) -> list[Diagnostic]:
     """All diagnostics of a document at the lines where they are now."""
     found: list[Diagnostic] = []
-    analysed = app.analyses.latest(document.uri)
-    if analysed is not None and app.configuration.diagnostics != "off":
-        for diagnostic in analysed.snapshot.diagnostics:
+    if app.configuration.diagnostics != "off":
+        for analysed, diagnostic in _analysed(app, document):
             moved = _moved(diagnostic, document, analysed.generation)
             if moved is not None:
                 found.append(moved)
@@ -59,10 +66,23 @@ def current_diagnostics(app: App, document: Document) -> list[Diagnostic]:
     return found
 
 
+def _analysed(app: App, document: Document) -> Iterator[tuple[Analysed, Diagnostic]]:
+    """What is known of the text: of its tree perhaps newer things than of the rest."""
+    full, syntax = app.analyses.latest(document.uri), app.analyses.syntax(document.uri)
+    decided = (syntax.snapshot.decided if syntax is not None else None) or frozenset()
+    for diagnostic in full.snapshot.diagnostics if full is not None else ():
+        if diagnostic.code not in decided:
+            assert full is not None
+            yield full, diagnostic
+    for diagnostic in syntax.snapshot.diagnostics if syntax is not None else ():
+        assert syntax is not None
+        yield syntax, diagnostic
+
+
 def diagnostics_of(app: App, document: Document) -> list[lsp.Diagnostic]:
     """The same in LSP's terms."""
-    analysed = app.analyses.latest(document.uri)
-    pages = analysed.snapshot.pages if analysed is not None else {}
+    known = (app.analyses.latest(document.uri), app.analyses.syntax(document.uri))
+    pages = {c: p for analysed in known if analysed for c, p in analysed.snapshot.pages.items()}
     return [
         to_lsp(app, document, diagnostic, pages.get(diagnostic.code))
         for diagnostic in current_diagnostics(app, document)
