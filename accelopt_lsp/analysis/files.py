@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from attrs import evolve
@@ -62,12 +62,17 @@ def _tree_findings(
     context = FileContext(document, kernels, options.nki_version)
     found: list[Diagnostic] = []
     for rule in rules_of(Tier.SYNTAX):
-        try:
-            found.extend(rule().check_file(context))
-        except Exception:
-            # A defect of one rule costs what it would have found and nothing else.
-            _log.exception("rule %s failed", rule.code)
+        found.extend(_asked(rule, lambda r: r.check_file(context)))
     return found
+
+
+def _asked(rule: type[Rule], question: Callable[[Rule], Iterator[Diagnostic]]) -> list[Diagnostic]:
+    """What a rule finds; a defect of one rule costs that and nothing else."""
+    try:
+        return list(question(rule()))
+    except Exception:
+        _log.exception("rule %s failed", rule.code)
+        return []
 
 
 def analyze(
@@ -225,7 +230,7 @@ def _read(
     context = Context(document, kernel, machine, workload, profile, version, facts, arguments)
     diagnostics: list[Diagnostic] = []
     for rule in rules_of(Tier.FULL):
-        diagnostics.extend(rule().check(context))
+        diagnostics.extend(_asked(rule, lambda r: r.check(context)))
     diagnostics = one_per_cause(diagnostics)
     return KernelAnalysis(
         source=kernel,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from accelopt_lsp.analysis import analyze, analyze_syntax
+from accelopt_lsp.analysis import analyze, analyze_syntax, files
 from accelopt_lsp.analysis.files import FILE_STEPS, LEAST_STEPS
 from accelopt_lsp.analysis.syntax import Document
 
@@ -20,13 +20,21 @@ HEAD = "import nki\nimport nki.isa as nisa\nimport nki.language as nl\n\n\n"
 ODD = "\0\r\f\t\ufeff\u2028\udcff'\"\\{}()[]:#@*,.=\n x1é"
 
 
+@pytest.fixture(autouse=True)
+def defects(monkeypatch):
+    """A defect that analysis survives is one all the same."""
+
+    def fail(message: str, *values: object) -> None:
+        raise AssertionError(message % values)
+
+    monkeypatch.setattr(files._log, "exception", fail)
+
+
 def looked_at(text: str) -> None:
-    """Both tiers; analysis must not report a defect of its own."""
+    """Both tiers."""
     document = Document.parse(text)
     analyze_syntax(document)
-    for kernel in analyze(document).kernels:
-        unknowns = kernel.workload.unknowns if kernel.workload is not None else ()
-        assert not [reason for _, reason in unknowns if "defect" in reason]
+    analyze(document)
 
 
 def body(*lines: str) -> str:
@@ -136,7 +144,6 @@ def test_kernels_that_never_end(lines):
     (kernel,) = analyze(Document.parse(body(*lines))).kernels
     assert kernel.workload is not None
     assert kernel.steps <= FILE_STEPS
-    assert not [r for _, r in kernel.workload.unknowns if "defect" in r]
 
 
 def test_a_file_has_one_budget_for_all_its_kernels():

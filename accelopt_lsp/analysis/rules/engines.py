@@ -142,7 +142,7 @@ class FewPartitions(SlowRule):
             for issue, times in site.issues():
                 work = issue.work
                 spread = issue.op == "nc_matmul" and work.partitions == 1
-                if work.dma is None and work.partitions <= 64 and work.elements and not spread:
+                if work.dma is None and 0 < work.partitions <= 64 and work.elements and not spread:
                     lost = 1 - work.partitions / 128
                     busy[issue.engine.value] += times * lost * _cost(issue, target)
                     used = max(used, work.partitions)
