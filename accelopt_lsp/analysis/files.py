@@ -25,6 +25,7 @@ from accelopt_lsp.analysis.roofline import estimate, product_flops
 from accelopt_lsp.analysis.rules import (
     Context,
     FileContext,
+    Rule,
     Tier,
     one_per_cause,
     rules_of,

@@ -145,7 +145,7 @@ class Budget:
         if self.grants >= MAX_GRANTS:
             return False
         self.grants += 1
-        self.limit = self.steps + EXTRA_STEPS
+        self.limit = self.steps + min(EXTRA_STEPS, self.limit)
         return True
 
 
