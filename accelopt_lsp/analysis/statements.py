@@ -405,20 +405,36 @@ def _with(m: Machine, node: ast.With) -> Signal | None:
 def _try(m: Machine, node: ast.Try) -> Signal | None:
     guarded = catches_imports(node.handlers)
     m.guarded_imports += guarded
-    failed = False
+    failed = raised = False
     signal: Signal | None = None
+    noted = len(m.findings), len(m.unknowns)
     try:
         signal = m.run(node.body)
     except ImportFails:
         failed = True
+    except KernelRaises:
+        if not node.handlers:
+            raise
+        # What comes of it is up to the handlers, which are not followed.
+        del m.findings[noted[0] :]
+        del m.unknowns[noted[1] :]
+        m.unknown("an exception is raised and caught", node.lineno)
+        forget(m, [node], "it is set where an exception is raised and caught")
+        signal, raised = _caught(node), True
     finally:
         m.guarded_imports -= guarded
     if failed:
         handler = next(h for h in node.handlers if catches_imports([h]))
         signal = m.run(handler.body)
-    elif signal is None:
+    elif signal is None and not raised:
         signal = m.run(node.orelse)
     return m.run(node.finalbody) or signal
+
+
+def _caught(node: ast.Try) -> Signal | None:
+    """What a ``try`` does after an exception, as far as that can be told."""
+    ends = any(isinstance(s, ast.Return) for h in node.handlers for s in h.body)
+    return (RETURN, Unknown("it depends on an exception that is caught")) if ends else None
 
 
 @executes(ast.Delete)

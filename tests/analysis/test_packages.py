@@ -29,3 +29,19 @@ def test_instructions(path):
     kernels = analyze(Document.parse(text), path=path).kernels
     assert [k.workload.unknowns for k in kernels if k.workload] == [()] * len(expected)
     assert [dict(k.workload.issued.instructions) for k in kernels if k.workload] == expected
+
+
+_REASON = re.compile(r"# expect-reason:(.*)\n")
+REASONS = sorted(p for p in PACKAGES.rglob("*.py") if _REASON.search(p.read_text("utf-8")))
+
+
+@pytest.mark.parametrize("path", REASONS, ids=name_of)
+def test_reasons(path):
+    text = path.read_text("utf-8")
+    found = analyze(Document.parse(text), path=path)
+    expected = [reason.strip() for reason in _REASON.findall(text)]
+    unknowns = [k.workload.unknowns if k.workload else () for k in found.kernels]
+    assert len(unknowns) == len(expected)
+    for reasons, wanted in zip(unknowns, expected, strict=True):
+        assert any(wanted in reason for _, reason in reasons), (wanted, reasons)
+    assert not [d for d in found.diagnostics if d.code == "A001"]
