@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from attrs import evolve
-from static_cases import Case, call_of, find_cases
+from static_cases import Case, calls_of, find_cases
 
 ROOT = Path(__file__).parents[1]
 OWN = (
@@ -103,7 +103,7 @@ def _with_arguments(case: Case) -> dict[str, Any]:
     hook.install()
     try:
         with tempfile.TemporaryDirectory() as scratch:
-            call = call_of(case, lambda tree: tree, Path(scratch))
+            call = calls_of(case, lambda tree: tree, Path(scratch))[0]
     finally:
         hook.uninstall()
     values = {name: parse_spec(spec) for name, spec in call.arguments.items()}
@@ -159,6 +159,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("checkouts", nargs="*", type=Path, metavar="CHECKOUT")
     parser.add_argument("--jobs", type=int, default=1, help="kernels at a time")
     parser.add_argument("--seconds", type=int, default=900, help="limit for one kernel")
+    parser.add_argument("--only", default="", metavar="TEXT", help="cases with TEXT in their name")
     parser.add_argument("--one", metavar="CASE", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.one:
@@ -167,6 +168,7 @@ def main(arguments: list[str] | None = None) -> int:
     cases = [case for checkout in options.checkouts for case in cases_of(checkout.resolve())]
     if not options.checkouts:
         cases = list(plain_cases(ROOT, tuple(ROOT / folder for folder in OWN)))
+    cases = [case for case in cases if options.only in case.name]
     totals: dict[str, int] = {}
     with ThreadPoolExecutor(options.jobs) as pool:
         for case, row in zip(
