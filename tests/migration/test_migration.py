@@ -148,6 +148,14 @@ def test_a_statement_without_a_current_form_is_named() -> None:
     ast.parse(made.text)
 
 
+def test_a_number_that_a_loop_changes_is_named() -> None:
+    """The legacy dialect ran the body once; nobody knows what the writer counted on."""
+    text = text_of(TESTS / "analysis" / "cases" / "M43_loops_traced_once.py")
+    counted = text.replace("    return out", "    assert count == 1\n    return out", 1)
+    with pytest.raises(NotApplicable, match=r"line 14: count changed once"):
+        migrate_text(counted)
+
+
 def test_a_current_kernel_is_not_migrated() -> None:
     text = (TESTS.parent / "examples" / "current" / "softmax.py").read_text("utf-8")
     with pytest.raises(NotApplicable, match="no kernel in the legacy dialect"):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from accelopt_lsp.analysis.names import Aliases
 from accelopt_lsp.analysis.rules.migration.scan import canonical_name
+from accelopt_lsp.analysis.rules.migration.tiles import traced_once
 from accelopt_lsp.analysis.values import Blocks, View
 from accelopt_lsp.nki.operands import Buffer
 from accelopt_lsp.rewrites.base import NotApplicable
@@ -48,6 +50,7 @@ class Translation:
         self.edits: dict[int, list[str] | None] = {}
         self.refused: dict[int, str] = {}
         self.statements: dict[int, ast.stmt] = {}
+        self.once: set[int] = set()
 
     def run(self) -> None:
         """Translate every function.
@@ -58,6 +61,7 @@ class Translation:
         for function in self.w.scan.functions:
             self._plan(function)
         for function in self.w.scan.functions:
+            self.once |= _read_elsewhere(function, self.w.aliases)
             self._block(function.body)
 
     # -- block dimensions --------------------------------------------------------------
@@ -89,6 +93,13 @@ class Translation:
 
     def _statement(self, node: ast.stmt) -> None:
         w = self.w
+        if id(node) in self.once:
+            name = ast.unparse(node.target)  # type: ignore[attr-defined]
+            raise w.refusal(
+                node,
+                f"{name} changed once, however often the loop ran; today it changes in every "
+                "iteration: write what is meant",
+            )
         w.lines = []
         w.current = node
         if isinstance(node, ast.FunctionDef):
@@ -516,6 +527,22 @@ class Translation:
             start, end = source.line_range(first, last)
             edits.append(Edit(start, end, head + body))
         return edits
+
+
+def _read_elsewhere(function: ast.AST, aliases: Aliases) -> set[int]:
+    """Numbers that loops change, as far as anything but the change itself reads them."""
+    found: set[int] = set()
+    for node in traced_once(function, aliases):
+        name = ast.unparse(node.target)
+        inside = {id(n) for n in ast.walk(node)}
+        reads = (
+            n
+            for n in ast.walk(function)
+            if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load)
+        )
+        if any(id(n) not in inside for n in reads):
+            found.add(id(node))
+    return found
 
 
 def _line(indent: str, unit: str, text: str, newline: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from accelopt_lsp.analysis.names import Aliases
 from accelopt_lsp.analysis.rules.base import Context
 from accelopt_lsp.analysis.rules.migration.base import LegacyMigration, Place, at_least
 from accelopt_lsp.analysis.rules.migration.scan import Scan, canonical_name, keyword
@@ -342,18 +343,30 @@ class LoopsTracedOnce(LegacyMigration):
 
     def places(self, context: Context, scan: Scan) -> Iterator[Place]:
         for function in scan.functions:
-            numbers = _numbers(function)
-            for loop in ast.walk(function):
-                if not isinstance(loop, ast.For):
-                    continue
-                own = {n.id for n in ast.walk(loop.target) if isinstance(n, ast.Name)}
-                for node in ast.walk(loop):
-                    if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
-                        name = node.target.id
-                        line = numbers.get(name)
-                        if line is not None and line < loop.lineno and name not in own:
-                            text = f"{name} changes in every iteration today, it changed once"
-                            yield node, text
+            for node in traced_once(function, context.kernel.aliases):
+                name = node.target.id  # type: ignore[union-attr]
+                yield node, f"{name} changes in every iteration today, it changed once"
+
+
+def traced_once(function: ast.AST, aliases: Aliases) -> Iterator[ast.AugAssign]:
+    """``count += 1`` in loops whose body the legacy dialect ran once, of numbers made before."""
+    numbers = _numbers(function)
+    seen: set[int] = set()
+    for loop in ast.walk(function):
+        if not isinstance(loop, ast.For):
+            continue
+        head = loop.iter.func if isinstance(loop.iter, ast.Call) else loop.iter
+        if canonical_name(head, aliases) == "nl.static_range":
+            continue
+        own = {n.id for n in ast.walk(loop.target) if isinstance(n, ast.Name)}
+        for node in ast.walk(loop):
+            if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+                name = node.target.id
+                line = numbers.get(name)
+                if line is not None and line < loop.lineno and name not in own:
+                    if id(node) not in seen:
+                        seen.add(id(node))
+                        yield node
 
 
 def _numbers(function: ast.AST) -> dict[str, int]:
