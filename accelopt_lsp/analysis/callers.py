@@ -9,6 +9,7 @@ import ast
 import os
 import re
 from collections.abc import Iterator
+from hashlib import sha256
 from itertools import takewhile
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from attrs import frozen
 from accelopt_lsp.analysis.names import canonical_path
 from accelopt_lsp.analysis.syntax import Document
 from accelopt_lsp.analysis.tree import module_of, walk
-from accelopt_lsp.analysis.workspace import Workspace
+from accelopt_lsp.analysis.workspace import Workspace, digest_of
 
 MAX_FILES = 400
 MAX_FOLDERS = 120
@@ -157,12 +158,25 @@ def _is(workspace: Workspace, file: Path, level: int, dotted: str, path: Path) -
     return found is not None and (found == path or found == path.with_name("__init__.py"))
 
 
+def project_digest(workspace: Workspace, root: Path) -> str:
+    """Digest of all texts of a project in which calls are looked for."""
+    digest = sha256()
+    for file, text in _texts_of(workspace, root):
+        digest.update(f"{file}\0{digest_of(text)}\0".encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()
+
+
+def _texts_of(workspace: Workspace, root: Path) -> tuple[tuple[Path, str], ...]:
+    known: tuple[tuple[Path, str], ...] | None = workspace.looked_up.get(("texts", root))
+    if known is None:
+        known = workspace.looked_up["texts", root] = tuple(_read_all(workspace, root))
+    return known
+
+
 def _project_texts(workspace: Workspace, path: Path) -> Iterator[tuple[Path, str]]:
     """Python files around a kernel with their texts, the nearest first."""
     root = workspace.project(path)
-    known = workspace.looked_up.get(("texts", root))
-    if known is None:
-        known = workspace.looked_up["texts", root] = tuple(_read_all(workspace, root))
+    known = _texts_of(workspace, root)
     own = path.parent.parts
 
     def distance(entry: tuple[Path, str]) -> tuple[int, str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from attrs import evolve
 
 from accelopt_lsp.analysis.arguments import discover_arguments, reference_candidates
+from accelopt_lsp.analysis.callers import project_digest
 from accelopt_lsp.analysis.directives import find_suppressions
 from accelopt_lsp.analysis.hints import build_hints
 from accelopt_lsp.analysis.kernels import KernelSource, detect_dialect, find_kernels
@@ -45,6 +46,10 @@ from accelopt_lsp.nki.workload import Workload
 FILE_STEPS = 130_000
 """Steps that all kernels of a file have together; beyond that, each gets the least number."""
 LEAST_STEPS = 1_000
+WHOLE_PROJECT = "**"
+"""Name below a project's folder under which all of its files together are a dependency."""
+SURE_ORIGINS = frozenset({"given", "directive", "reference", "annotation"})
+"""Origins of arguments that no other file of the project could change."""
 _log = logging.getLogger(__name__)
 _PLATFORM = re.compile(r"""platform_target\s*=\s*["'](\w+)["']""")
 
@@ -129,7 +134,18 @@ def _dependencies(
         for place in references:
             source = workspace.source(place.absolute())
             found[str(place.absolute())] = None if source is None else source.digest
+        if not SURE_ORIGINS.issuperset(_origins(kernel)):
+            # Calls in other files gave its arguments, or could.
+            project = workspace.project(path.absolute())
+            found[str(project / WHOLE_PROJECT)] = project_digest(workspace, project)
     return tuple(Dependency(name, digest) for name, digest in sorted(found.items()))
+
+
+def _origins(kernel: KernelAnalysis) -> Iterator[str]:
+    for origin in kernel.arguments.origins.values():
+        yield origin.partition(" ")[0]
+    if kernel.arguments.missing:
+        yield "missing"
 
 
 def _analyzed(

@@ -39,12 +39,13 @@ class Checked:
     Attributes:
         diagnostics: in the order of the text.
         kernels: how many there are.
-        dependencies: other files by absolute path with digests of their texts; None for absent.
+        dependencies: other files by absolute path with digests of their texts, None for absent;
+            ``FOLDER/**`` stands for a whole project.
     """
 
-    diagnostics: tuple[Diagnostic, ...] = ()
-    kernels: int = 0
-    dependencies: tuple[tuple[str, str | None], ...] = ()
+    diagnostics: tuple[Diagnostic, ...]
+    kernels: int
+    dependencies: tuple[tuple[str, str | None], ...]
 
     @classmethod
     def of(cls, analysis: FileAnalysis) -> Checked:
@@ -108,8 +109,12 @@ def check_key(path: Path, text: str, settings: Settings, target: str | None) -> 
 
 def _digest_of_file(path: Path) -> str | None:
     """Digest of a file's text, as the analysis makes it."""
-    from accelopt_lsp.analysis.workspace import read_text
+    from accelopt_lsp.analysis.callers import project_digest
+    from accelopt_lsp.analysis.files import WHOLE_PROJECT
+    from accelopt_lsp.analysis.workspace import Workspace, read_text
 
+    if path.name == WHOLE_PROJECT:
+        return project_digest(Workspace(), path.parent)
     text = read_text(path, _MAX_BYTES_READ)
     if text is None:
         return None

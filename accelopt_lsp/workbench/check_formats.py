@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from accelopt_lsp import __version__
 from accelopt_lsp.nki.diagnostics import Severity
@@ -176,7 +177,7 @@ def _result(found: FileDiagnostic, codes: list[str]) -> dict[str, Any]:
         "level": _SARIF_LEVELS[found.diagnostic.severity],
         "message": {"text": found.diagnostic.message},
         "locations": [
-            {"physicalLocation": {"artifactLocation": {"uri": found.path}, "region": region}}
+            {"physicalLocation": {"artifactLocation": {"uri": _uri(found.path)}, "region": region}}
         ],
         "partialFingerprints": {"accelopt/v1": found.fingerprint()},
     }
@@ -192,6 +193,12 @@ def _result(found: FileDiagnostic, codes: list[str]) -> dict[str, Any]:
             for r in found.diagnostic.related
         ]
     return result
+
+
+def _uri(path: str) -> str:
+    """A path as a URI; relative ones stay relative."""
+    place = Path(path)
+    return place.as_uri() if place.is_absolute() else quote(place.as_posix())
 
 
 def render(report: CheckReport, form: str) -> str:

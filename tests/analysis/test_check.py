@@ -11,6 +11,7 @@ from attrs import evolve
 from accelopt_lsp.nki.diagnostics import Severity
 from accelopt_lsp.workbench.check import (
     check_paths,
+    check_source,
     check_text,
     find_files,
     relative_to,
@@ -194,3 +195,53 @@ def test_sarif_names_its_rules(project):
         region = result["locations"][0]["physicalLocation"]["region"]
         assert region["startLine"] >= 1
     assert {r["level"] for r in run["results"]} == {"error", "warning"}
+
+
+def test_sarif_has_what_its_schema_requires(tmp_path):
+    file = tmp_path / "a kernel.py"
+    file.write_text(BAD, "utf-8")
+    data = to_sarif(check_paths([file]))
+    assert data["version"] == "2.1.0"
+    for run in data["runs"]:
+        driver = run["tool"]["driver"]
+        assert driver["name"]
+        assert all(rule["id"] and rule["help"]["text"] for rule in driver["rules"])
+        assert run["results"]
+        for result in run["results"]:
+            assert result["message"]["text"]
+            assert result["level"] in ("none", "note", "warning", "error")
+            assert 0 <= result["ruleIndex"] < len(driver["rules"])
+            for location in result["locations"]:
+                place = location["physicalLocation"]
+                assert place["artifactLocation"]["uri"] == file.as_uri()
+                region = place["region"]
+                assert min(region.values()) >= 1
+                start = region["startLine"], region["startColumn"]
+                assert start <= (region["endLine"], region["endColumn"])
+
+
+def test_a_baseline_knows_as_many_as_there_were(project, tmp_path):
+    file, baseline = project / "bad.py", tmp_path / "baseline.json"
+    write_baseline(check_paths([file]), baseline)
+    kernel = BAD[BAD.index("@nki.jit") :]
+    file.write_text(BAD + "\n\n" + kernel.replace("def ", "def second_"), "utf-8")
+    report = only_new(check_paths([file]), baseline)
+    assert report.suppressed_by_baseline == 3
+    assert report.diagnostics
+
+
+def test_a_baseline_moves_with_its_checkout(project, tmp_path):
+    write_baseline(check_paths([project / "bad.py"]), project / "baseline.json")
+    moved = tmp_path / "elsewhere"
+    project.joinpath("bad.py").rename(tmp_path / "bad.py")
+    moved.mkdir()
+    for name in ("bad.py", "baseline.json"):
+        source = tmp_path / name if name == "bad.py" else project / name
+        source.rename(moved / name)
+    assert only_new(check_paths([moved / "bad.py"]), moved / "baseline.json").diagnostics == ()
+
+
+def test_a_text_that_is_in_no_file():
+    report = check_source(BAD, None)
+    assert {d.path for d in report.diagnostics} == {"-"}
+    assert report.exit_code() == 1
