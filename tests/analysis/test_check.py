@@ -223,7 +223,7 @@ def test_sarif_has_what_its_schema_requires(tmp_path):
 def test_a_baseline_knows_as_many_as_there_were(project, tmp_path):
     file, baseline = project / "bad.py", tmp_path / "baseline.json"
     write_baseline(check_paths([file]), baseline)
-    kernel = BAD[BAD.index("@nki.jit") :]
+    kernel = BAD[BAD.index("# accelopt: ") :]
     file.write_text(BAD + "\n\n" + kernel.replace("def ", "def second_"), "utf-8")
     report = only_new(check_paths([file]), baseline)
     assert report.suppressed_by_baseline == 3
