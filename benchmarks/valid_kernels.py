@@ -129,46 +129,64 @@ def cases_of(checkouts: Iterable[Path], scratch: Path) -> list[Case]:
     return list(static_cases.find_cases(**found))
 
 
-def run_case(case: Case) -> list[Place]:
-    """One case in a process of its own; none where its arguments cannot be found out."""
-    command = [sys.executable, __file__, "--one", case.to_json()]
+CHUNK = 8
+"""Cases that one process analyzes after each other."""
+
+
+def run_cases(cases: list[Case]) -> tuple[list[Place], list[str]]:
+    """Some cases in a process of their own: what was said, and what could not be analyzed."""
+    texts = [case.to_json() for case in cases]
+    command = [sys.executable, __file__, "--cases", *texts]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
     except subprocess.TimeoutExpired:
-        print(f"not analyzed: {case.name}: longer than 300 s")
-        return []
+        return [], [f"{case.name}: longer than 900 s" for case in cases]
     if done.returncode != 0:
         reason = (done.stderr.strip().splitlines() or [""])[-1]
-        print(f"not analyzed: {case.name}: {reason}")
-        return []
-    return [Place(**row) for row in json.loads(done.stdout.strip().splitlines()[-1])]
+        return [], [f"{case.name}: {reason}" for case in cases]
+    found = json.loads(done.stdout.strip().splitlines()[-1])
+    return [Place(**row) for row in found["places"]], found["problems"]
 
 
-def child(text: str) -> int:
-    """Analyze one case and print what was said about it as JSON."""
+def child(texts: list[str]) -> int:
+    """Analyze cases and print what was said about them as JSON."""
     from accelopt_lsp.profiler.simulator import hook
 
-    case = Case(**json.loads(text))
     sys.path.insert(0, str(static_cases.CONFORMANCE))
     hook.install()
+    places: list[dict[str, object]] = []
+    problems: list[str] = []
+    for text in texts:
+        case = Case(**json.loads(text))
+        try:
+            places.extend(asdict(place) for place in places_of(case))
+        except Exception as error:  # noqa: BLE001 - whatever a file raises belongs into the list
+            problems.append(f"{case.name}: {type(error).__name__}: {error}")
+    print()
+    print(json.dumps({"places": places, "problems": problems}))
+    return 0
+
+
+def places_of(case: Case) -> list[Place]:
+    """What is said about a case's kernel with the case's arguments."""
     with tempfile.TemporaryDirectory() as scratch:
         call = static_cases.call_of(case, lambda tree: tree, Path(scratch))
         kernel, _ = static_counts.kernel_of(case, call)
         name = kernel.function.__qualname__.replace(".<locals>", "")
         values = {n: parse_spec(spec) for n, spec in call.arguments.items()}
-        options = AnalysisOptions(target=call.target, overrides={name: values}, suppressions=False)
+        options = AnalysisOptions(
+            target=call.target, overrides={name: values}, grid=call.grid, suppressions=False
+        )
         file = Path(static_counts.file_of(case, call))
         result = analyze(Document.parse(file.read_text("utf-8")), path=file, options=options)
     shown = f"{case.collection}/{file.relative_to(case.checkout).as_posix()}"
     label = ", ".join(filter(None, ("given arguments", case.label)))
-    kernels = [k for k in result.kernels if name in (k.source.name, k.source.qualname)]
-    places = [
+    return [
         Place(shown, d.span.start.line, d.code, d.severity.value, d.message, label)
-        for k in kernels
+        for k in result.kernels
+        if name in (k.source.name, k.source.qualname)
         for d in k.diagnostics
     ]
-    print(json.dumps([asdict(place) for place in places]))
-    return 0
 
 
 def analyzed(job: Job) -> tuple[int, list[Place]]:
@@ -240,13 +258,13 @@ def main() -> int:
     parser.add_argument("--target", action="append", default=[], help="analyze for it as well")
     parser.add_argument("--nki-version", help="as if the project's settings said so")
     parser.add_argument("--given", action="store_true", help="with arguments of their own calls")
-    parser.add_argument("--one", help=argparse.SUPPRESS)
+    parser.add_argument("--cases", nargs="+", help=argparse.SUPPRESS)
     parser.add_argument("--show", action="append", default=[], metavar="CODE")
     parser.add_argument("--json", type=Path, help="write all diagnostics to a file")
     parser.add_argument("--jobs", type=int, default=2, help="processes (default: 2)")
     options = parser.parse_args()
-    if options.one:
-        return child(options.one)
+    if options.cases:
+        return child(options.cases)
     for checkout in options.checkouts:
         if not checkout.is_dir():
             parser.error(f"no such folder: {checkout}")
@@ -264,8 +282,11 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(options.jobs) as threads:
             cases = cases_of(options.checkouts, Path(scratch))
             analyses += len(cases)
-            for found in threads.map(run_case, cases):
+            chunks = [cases[i : i + CHUNK] for i in range(0, len(cases), CHUNK)]
+            for found, problems in threads.map(run_cases, chunks):
                 places.extend(found)
+                for problem in problems:
+                    print("not analyzed:", problem.splitlines()[0][:200])
     unexpected = report(places, known_errors(), options.show)
     table(places)
     number = len({job.shown for job in jobs})

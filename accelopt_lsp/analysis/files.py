@@ -209,6 +209,8 @@ def analyze_kernel(
     arguments = discover_arguments(
         document, kernel, path=path, overrides=overrides, workspace=workspace
     )
+    if options.grid:
+        arguments = evolve(arguments, grid=options.grid)
     target = target_for(kernel, arguments, options)
     key = kernel_key(document, kernel, arguments, target.name, path, options, steps)
     known = find_known(document, key, workspace)

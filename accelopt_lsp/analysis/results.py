@@ -26,6 +26,7 @@ class AnalysisOptions:
         nki_version: NKI version in force, such as ``0.6``; None is unknown.
         overrides: arguments that win over what the file says: SPECs by parameter, for all
             kernels of the file, or such mappings by a kernel's qualified name.
+        grid: launch grid that wins over what the file says.
         ignore: codes that are not reported, or beginnings of codes: ``P`` for all of P.
         severities: severity by code, or by the beginning of codes; the longest one counts.
         suppressions: whether ``# accelopt: ignore`` comments count.
@@ -35,6 +36,7 @@ class AnalysisOptions:
     default_target: str | None = None
     nki_version: str | None = None
     overrides: Mapping[str, ArgumentSpec | Mapping[str, ArgumentSpec]] = field(factory=dict)
+    grid: tuple[int, ...] = ()
     ignore: tuple[str, ...] = ()
     severities: Mapping[str, Severity] = field(factory=dict)
     suppressions: bool = True

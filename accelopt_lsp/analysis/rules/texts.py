@@ -237,10 +237,12 @@ class HardwareLoops(TextRule):
     def _loop(
         self, context: FileContext, name: str, node: ast.Call, functions: Mapping[str, ast.AST]
     ) -> Iterator[Diagnostic]:
-        order = ("lower", "upper", "body", "step") if name == "nl.fori_loop" else ("cond", "body")
+        api = find_api(name)
+        signature = None if api is None else api.signature(Dialect.CURRENT)
+        order = () if signature is None else signature.parameters
         given = dict(zip(order, node.args, strict=False))
         given |= {k.arg: k.value for k in node.keywords if k.arg is not None}
-        step, body = given.get("step"), given.get("body")
+        step, body = given.get("step"), given.get("body_fun")
         number = _number(step)
         if step is not None and number is not None and (number < 1 or number != int(number)):
             text = f"the step of nl.fori_loop is a positive whole number, got {number:g}"
