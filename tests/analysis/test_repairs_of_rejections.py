@@ -1,4 +1,4 @@
-"""Findings that name a mechanical remedy: applied, the finding is gone and the text is as expected."""
+"""Findings with a mechanical remedy: applied, the finding is gone and the text as expected."""
 
 from __future__ import annotations
 
