@@ -70,10 +70,10 @@ class Context:
 
     @property
     def guessed(self) -> bool:
-        """Whether some argument was found out from asserts or call sites, not stated for it."""
+        """Whether nothing is stated for the kernel, or some argument was found out elsewhere."""
         origins = self.arguments.origins.values() if self.arguments is not None else ()
         stated = ("given", "directive", "reference", "annotation")
-        return not all(origin.startswith(stated) for origin in origins)
+        return not origins or not all(origin.startswith(stated) for origin in origins)
 
     @property
     def latency_ns(self) -> float:
