@@ -29,7 +29,6 @@ from accelopt_lsp.analysis.notices import (
 )
 from accelopt_lsp.analysis.references import as_dtype, operator_name
 from accelopt_lsp.analysis.registers import Register
-from accelopt_lsp.analysis.rejections import fix_at
 from accelopt_lsp.analysis.values import (
     Blocks,
     HostArray,
@@ -44,8 +43,8 @@ from accelopt_lsp.analysis.values import (
     written_out,
 )
 from accelopt_lsp.nki.apis import find_api
-from accelopt_lsp.nki.diagnostics import Fix, Severity
-from accelopt_lsp.nki.dialects import Api, BindError, Dialect
+from accelopt_lsp.nki.diagnostics import Severity
+from accelopt_lsp.nki.dialects import Api, BindError
 from accelopt_lsp.nki.dtypes import DType
 from accelopt_lsp.nki.instructions import INSTRUCTIONS
 from accelopt_lsp.nki.lowering import (
@@ -87,7 +86,7 @@ def call_api(
     try:
         bound = api.bind(m.dialect, tuple(args), kwargs)
     except BindError as error:
-        return _bind_error(m, node, error, _declared_dst(m, node, api, args, kwargs))
+        return _bind_error(m, node, error)
     nodes = _nodes_by_parameter(m, api, argument_nodes or {})
     notice_arguments(m, node, api, bound, nodes)
     views = {k: v for k, v in bound.items() if isinstance(v, View)}
@@ -163,41 +162,10 @@ def _unsupported(m: Machine, node: ast.AST, name: str) -> Unknown:
     return Unknown(f"the result of {name}")
 
 
-def _declared_dst(
-    m: Machine, node: ast.AST, api: Api, args: list[Value], kwargs: dict[str, Value]
-) -> Fix | None:
-    """How to mend ``y = nisa.op(x)``, if the legacy form of the call tells what y is."""
-    signature = api.signature(m.dialect)
-    if (
-        m.dialect is not Dialect.CURRENT
-        or signature is None
-        or signature.parameters[:1] != ("dst",)
-    ):
-        return None
-    if "dst" in kwargs or api.signature(Dialect.LEGACY) is None:
-        return None
-    try:
-        bound = api.bind(Dialect.LEGACY, tuple(args), kwargs)
-        values = {k: _lowering_value(k, v) for k, v in bound.items()}
-        result = lower(Dialect.LEGACY, api.name, values, m.target).result
-    except (BindError, UnknownArgument, LoweringError, *_DEFECTS):
-        return None
-    if result is None:
-        return None
-    return fix_at(
-        node,
-        "Declare the tile that is written",
-        "declare-dst",
-        shape=list(result.shape),
-        dtype=result.dtype.name,
-        buffer=result.buffer.value,
-    )
-
-
-def _bind_error(m: Machine, node: ast.AST, error: BindError, fix: Fix | None) -> Unknown:
+def _bind_error(m: Machine, node: ast.AST, error: BindError) -> Unknown:
     text = str(error)
     sure = "missing" in text and "required" in text
-    m.find("R101", text, node, Severity.ERROR if sure else Severity.WARNING, fix=fix)
+    m.find("R101", text, node, Severity.ERROR if sure else Severity.WARNING)
     m.unknown(text)
     return Unknown(text)
 

@@ -56,13 +56,6 @@ def kernel(x):
             "nisa.tensor_copy(dtype=nl.bfloat16, dst=tile, src=tile)",
             "nisa.tensor_copy(dst=tile, src=tile)",
         ),
-        (
-            "R101",
-            CURRENT,
-            "total = nisa.tensor_reduce(op=nl.add, data=tile, axis=1)",
-            "total = nl.ndarray((128, 1), dtype=nl.float32, buffer=nl.sbuf)\n"
-            "    nisa.tensor_reduce(dst=total, op=nl.add, data=tile, axis=1)",
-        ),
         ("R055", LEGACY, "nl.affine_range(4)", "nl.sequential_range(4)"),
     ],
 )
