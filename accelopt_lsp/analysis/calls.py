@@ -220,6 +220,7 @@ def _run_function(
         return Unknown(problem)
     outer, m.scope = m.scope, scope
     m.depth += 1
+    doubt = m.doubt
     try:
         node = function.node
         if isinstance(node, ast.Lambda):
@@ -229,10 +230,13 @@ def _run_function(
             m.unknown(f"{function.name} is a generator")
             return Unknown("generators are not analyzed")
         signal = m.run(node.body)
+        if m.doubt > doubt:
+            return Unknown(f"what {function.name} returns depends on a condition that is not known")
         return signal[1] if signal is not None and signal[0] == "return" else None
     finally:
         m.scope = outer
         m.depth -= 1
+        m.doubt = doubt
 
 
 _GENERATORS: WeakKeyDictionary[ast.AST, bool] = WeakKeyDictionary()

@@ -8,7 +8,7 @@ from math import prod
 
 from attrs import evolve, frozen
 
-from accelopt_lsp.analysis.affine import Linear, Undecided, add, scale
+from accelopt_lsp.analysis.affine import Linear, Undecided, add, floordiv, scale, split
 from accelopt_lsp.analysis.grids import combine, scaled
 from accelopt_lsp.analysis.registers import Register
 from accelopt_lsp.analysis.rejections import Rejected
@@ -213,15 +213,16 @@ def _rescaled(offset: Linear, old: int, new: int) -> Linear:
     """An offset counted in elements of another size.
 
     Raises:
-        Undecided: it is none of these elements' beginnings for sure.
+        Undecided, NeedSplit: it is none of these elements' beginnings for sure.
     """
-    if isinstance(offset, int):
-        if offset * old % new:
+    nbytes = scale(offset, old)
+    if isinstance(nbytes, int):
+        if nbytes % new:
             raise Undecided("a view as another type between two elements")
-        return offset * old // new
-    if old % new:
-        raise Undecided("a view as a wider type whose place depends on the iteration")
-    return scale(offset, old // new)
+        return nbytes // new
+    if any(n % new for n in (nbytes.const, *(step for _, step in nbytes.terms))):
+        raise split(nbytes.terms, "a view as a wider type whose place depends on the iteration")
+    return floordiv(nbytes, new)
 
 
 def reinterpret(view: View, dtype: DType) -> View:
@@ -231,7 +232,9 @@ def reinterpret(view: View, dtype: DType) -> View:
         raise Undecided("a run-time index before a change of type")
     if old == new:
         return evolve(view, dtype=dtype)
-    sizes = (*view.strides[:-1], view.shape[-1])
+    # A dimension of one element has no step.
+    outer = zip(view.shape[:-1], view.strides[:-1], strict=True)
+    sizes = (*(step for count, step in outer if count > 1), view.shape[-1])
     if any(n * old % new for n in sizes) or (view.shape[-1] > 1 and view.strides[-1] != 1):
         raise Undecided("a view as another type that does not fit")
     return evolve(

@@ -29,6 +29,7 @@ from accelopt_lsp.analysis.affine import (
     symbol,
 )
 from accelopt_lsp.analysis.carried import assigned_names, carried_names
+from accelopt_lsp.analysis.doubt import FUNCTION, end_of_loop, leaves
 from accelopt_lsp.analysis.expressions import check_condition, truth
 from accelopt_lsp.analysis.heap import NO_CHANGES, Cell, changes_of, deltas
 from accelopt_lsp.analysis.machine import (
@@ -91,7 +92,7 @@ def uncounted(m: Machine, node: ast.For | ast.While, trips: str, body: Callable[
     Args:
         trips: the number of iterations as it is written.
     """
-    records, visits = len(m.records), len(m.visits)
+    records, visits, before = len(m.records), len(m.visits), m.doubt
     if m.in_kernel and not m.foreign:
         name = ast.unparse(node.target) if isinstance(node, ast.For) else ""
         end = node.end_lineno or node.lineno
@@ -103,6 +104,7 @@ def uncounted(m: Machine, node: ast.For | ast.While, trips: str, body: Callable[
     for visit in m.visits[visits:]:
         m.uncounted_loops.append((visit.line, visit.variable, str(visit.trips), visit.end_line))
     del m.visits[visits:]
+    m.doubt = max(before, FUNCTION if leaves(node.body) == FUNCTION else 0)
     forget(m, [node], "it is set in a loop that is not counted")
 
 
@@ -154,11 +156,15 @@ class Loop:
     def run(self) -> Signal | None:
         m, length = self.m, self.over.length
         mark = m.snapshot()
+        if self.visible and m.doubt:
+            m.uncounted_loops.append((self.line, self.name, str(length), self.end_line))
+            self.visible = False
         if self.visible:
             self._note_visit()
         start = m.snapshot()
         try:
             signal = self._run_parts(self._first_parts())
+            end_of_loop(m, mark[-1], mark[1])
             if self.ended is not None and self.visible:
                 self._note_end(mark[4], self.ended)
             return signal
@@ -172,6 +178,7 @@ class Loop:
         try:
             signal = self._visit(0, length, opaque=True)
             self._forget_carried(names)
+            end_of_loop(m, mark[-1], mark[1])
             return signal
         except NeedSplit:
             m.restore(mark)

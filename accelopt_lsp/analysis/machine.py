@@ -81,6 +81,7 @@ class Record:
         origin: where the call stands, if in another file; then ``line`` and ``node`` are of
             the analyzed file's call that led there.
         call: the call itself, in whichever file it stands.
+        doubtful: it stands behind an exit that nobody can decide.
     """
 
     line: int
@@ -94,6 +95,7 @@ class Record:
     cuts: tuple[tuple[int, int, int], ...] = ()
     origin: Origin | None = None
     call: ast.AST | None = None
+    doubtful: bool = False
 
 
 @frozen(slots=True, eq=False)
@@ -201,6 +203,7 @@ class Machine:
     guarded_imports: int = 0
     importing: dict[int, int] = field(factory=dict)
     placed_line: int = 0
+    doubt: int = 0
     carries: bool = False
     loop_kinds: dict[tuple[int, str], str] = field(factory=dict)
     written: set[int] = field(factory=set)
@@ -270,9 +273,11 @@ class Machine:
         self.journal = scope.journal = Journal()
         self.budget = Budget(limit=limit)
         self.guarded_imports, self.touched = 0, []
+        doubt, self.doubt = self.doubt, 0
         try:
             yield
         finally:
+            self.doubt = doubt
             scope.journal = outer
             self.program, self.guarded_imports, self.foreign_line, self.touched, self.site = rest
             self.scope, self.journal, self.loops, self.budget, self.in_kernel, self.line = keep
@@ -437,6 +442,7 @@ class Machine:
                 cuts=cuts,
                 origin=self.origin(node),
                 call=node,
+                doubtful=self.doubt > 0,
             )
         )
 
@@ -537,12 +543,13 @@ class Machine:
         )
 
     def snapshot(self) -> tuple[int, ...]:
-        return (self.journal.mark(), *(len(log) for log in self._logs()))
+        return (self.journal.mark(), *(len(log) for log in self._logs()), self.doubt)
 
     def restore(self, mark: tuple[int, ...]) -> None:
         """Forget everything since a snapshot."""
         self.journal.rollback(mark[0])
-        for log, length in zip(self._logs(), mark[1:], strict=True):
+        self.doubt = mark[-1]
+        for log, length in zip(self._logs(), mark[1:-1], strict=True):
             del log[length:]
 
     def notes(self) -> tuple[int, ...]:

@@ -17,6 +17,7 @@ from accelopt_lsp.analysis import (  # noqa: F401 - they register what they hand
 from accelopt_lsp.analysis.affine import NeedSplit, Undecided
 from accelopt_lsp.analysis.arrays import array_header
 from accelopt_lsp.analysis.calls import call_function
+from accelopt_lsp.analysis.doubt import set_apart
 from accelopt_lsp.analysis.expressions import make_function
 from accelopt_lsp.analysis.kernels import KernelSource
 from accelopt_lsp.analysis.machine import MAX_STEPS, KernelRaises, Machine, OutOfSteps, free_name
@@ -140,6 +141,7 @@ def run_kernel(
         machine.unknown("the kernel nests too deeply to analyze", kernel.line)
     except (NeedSplit, Undecided) as why:
         machine.unknown(f"the kernel could not be analyzed: {why}", kernel.line)
+    set_apart(machine)
     return machine
 
 

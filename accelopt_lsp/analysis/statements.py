@@ -12,6 +12,7 @@ from accelopt_lsp.analysis.carried import stored_names
 from accelopt_lsp.analysis.classes import define_class, set_attribute
 from accelopt_lsp.analysis.creation import fill, renamed
 from accelopt_lsp.analysis.decorators import decorated
+from accelopt_lsp.analysis.doubt import leaves
 from accelopt_lsp.analysis.expressions import binary, check_condition, make_function, truth
 from accelopt_lsp.analysis.issue import (
     call_api,
@@ -175,7 +176,8 @@ def raise_in_kernel(m: Machine, node: ast.AST, message: str) -> None:
     Raises:
         KernelRaises: always.
     """
-    m.find("A001", message, node)
+    if not m.doubt:
+        m.find("A001", message, node)
     m.unknown(message)
     raise KernelRaises(message)
 
@@ -337,6 +339,7 @@ def _if(m: Machine, node: ast.If) -> Signal | None:
         reason = value.reason if isinstance(value, Unknown) else "a value only the device knows"
         m.unknown(f"condition not known: {reason}", node.lineno)
         forget(m, [*node.body, *node.orelse], "it depends on a condition that is not known")
+        m.doubt = max(m.doubt, leaves((*node.body, *node.orelse)))
         return None
     return m.run(node.body if known else node.orelse)
 
