@@ -329,9 +329,20 @@ class Machine:
         budget.steps += 1
         if budget.steps > budget.limit:
             raise OutOfSteps
-        handler = EVALUATORS.get(type(node))
+        kind = node.__class__
+        if self.observer is None:
+            # Two of three expressions are names and constants.
+            if kind is ast.Name:
+                found = self.scope.find(node.id)  # type: ignore[attr-defined]
+                if found is not UNBOUND:
+                    if isinstance(found, ListValue):
+                        self.used_lists.append(found)
+                    return found
+            elif kind is ast.Constant:
+                return node.value  # type: ignore[attr-defined]
+        handler = EVALUATORS.get(kind)
         if handler is None:
-            return Unknown(f"{type(node).__name__} expressions are not analyzed")
+            return Unknown(f"{kind.__name__} expressions are not analyzed")
         try:
             value = handler(self, node)
         except Undecided as why:
