@@ -341,6 +341,8 @@ def explanation(case: Case, error: Exception) -> str:
 
     from accelopt_lsp.profiler.simulator.errors import KernelRejected
 
+    if isinstance(error, ModuleNotFoundError) and error.name in ("scipy", "torch"):
+        return f"it needs {error.name}, which is not installed"
     name = Path(case.file).name
     if name == "layout-violation.py" and isinstance(error, KernelRejected):
         return f"an example of what is rejected: {error}"

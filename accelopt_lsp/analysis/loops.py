@@ -113,8 +113,12 @@ def _trips_text(node: ast.expr) -> str:
     if isinstance(node, ast.Call) and not node.keywords:
         if len(node.args) == 1:
             return ast.unparse(node.args[0])
-        if len(node.args) == 2:
-            return f"{ast.unparse(node.args[1])} - {ast.unparse(node.args[0])}"
+        if len(node.args) in (2, 3):
+            start, stop, *step = map(ast.unparse, node.args)
+            span = stop if start == "0" else f"{stop} - {start}"
+            if not step:
+                return span
+            return f"ceil({span if start == '0' else f'({span})'} / {step[0]})"
     return f"len({ast.unparse(node)})"
 
 

@@ -118,6 +118,23 @@ def test_what_only_the_device_knows_is_unknown_with_its_reason(loop, reason):
     assert kernel.profile is not None and kernel.profile.latency_ms is None
 
 
+TEXTS = [
+    ("range(m // 2)", "m // 2 trips"),
+    ("range(0, m)", "m trips"),
+    ("range(1, m)", "m - 1 trips"),
+    ("nl.affine_range(0, m, 64)", "ceil(m / 64) trips"),
+    ("nl.dynamic_range(2, m, 64)", "ceil((m - 2) / 64) trips"),
+]
+
+
+@pytest.mark.parametrize(("loop", "shown"), TEXTS)
+def test_unknown_trips_are_shown_as_they_are_written(loop, shown):
+    body = f"    m = y.shape[0]\n    for _ in {loop}:\n        nisa.memset(dst=tile, value=0.0)\n"
+    text = f"{HEAD}{body}    return out\n".replace("def kernel(x, n)", "def kernel(x, n, y)")
+    (kernel,) = analyze(Document.parse(text)).kernels
+    assert [hint.text for hint in kernel.hints if hint.kind == "loop"] == [shown]
+
+
 def test_loops_inside_an_uncounted_one_have_trips_and_no_total():
     text = f"{HEAD}{LOADED}{BODIES}    nl.fori_loop(0, register, body)\n    return out\n"
     (kernel,) = analyze(Document.parse(text)).kernels
