@@ -182,9 +182,15 @@ async def _checked(
 
 async def check_migration(job: Job, profiler: Profiler | None = None) -> Check:
     """Whether a migrated kernel computes what its baseline or reference computes."""
-    outcome = await (profiler or SimulatorProfiler()).profile(job)
+    runner = profiler or SimulatorProfiler()
+    outcome = await runner.profile(job)
     if isinstance(outcome, Profile):
         return Check(job.function, outcome.correct, outcome.max_relative_error)
+    if job.baseline is not None:
+        own = await runner.profile(evolve(job, source=job.baseline))
+        if not isinstance(own, Profile):
+            reason = f"the original does not run either: {own.message}"
+            return Check(job.function, None, reason=reason)
     return Check(job.function, False, reason=str(outcome.message))
 
 

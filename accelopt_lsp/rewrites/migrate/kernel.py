@@ -9,7 +9,8 @@ from attrs import frozen
 
 from accelopt_lsp.analysis.arguments import discover_arguments
 from accelopt_lsp.analysis.kernels import KernelSource, find_kernels
-from accelopt_lsp.analysis.rules.migration.scan import Scan, scan
+from accelopt_lsp.analysis.names import Aliases
+from accelopt_lsp.analysis.rules.migration.scan import Scan, canonical_name, scan
 from accelopt_lsp.analysis.syntax import Document
 from accelopt_lsp.analysis.tree import module_of
 from accelopt_lsp.nki.arguments import KernelArguments
@@ -25,7 +26,7 @@ from accelopt_lsp.rewrites.migrate.imports import (
 from accelopt_lsp.rewrites.migrate.observe import Observation, observe
 from accelopt_lsp.rewrites.migrate.statements import Translation
 from accelopt_lsp.rewrites.migrate.writer import Writer
-from accelopt_lsp.rewrites.source import SourceText
+from accelopt_lsp.rewrites.source import Edit, SourceText
 
 
 @frozen(slots=True)
@@ -89,7 +90,7 @@ def migrate_text(
         *host_edits(source, tree, aliases),
         *import_edits(source, tree, frozenset(writer.needed), aliases),
     ]
-    new = without_unused_numpy(text, source.apply(edits))
+    new = without_old_names(without_unused_numpy(text, source.apply(edits)), aliases)
     by_hand = tuple(
         (translation.statements[key].lineno, reason) for key, reason in translation.refused.items()
     )
@@ -104,8 +105,14 @@ def _alone(document: Document, kernels: list[KernelSource], name: str) -> str:
             found = scan(document, kernel)
             kept |= {f.name for f in found.functions} if found is not None else set()
     source = SourceText(document.text)
-    gone = [k for k in kernels if k.name not in kept]
-    return source.apply([source.delete_lines(k.first_line, k.end_line) for k in gone])
+    edits = []
+    for kernel in kernels:
+        if kernel.name not in kept:
+            # Empty lines in its place: the others keep their line numbers.
+            start, end = source.line_range(kernel.first_line, kernel.end_line)
+            empty = source.newline * (kernel.end_line - kernel.first_line + 1)
+            edits.append(Edit(start, end, empty))
+    return source.apply(edits)
 
 
 def _merged(
@@ -162,6 +169,20 @@ def without_unused_numpy(before: str, after: str) -> str:
             local = node.names[0].asname or "numpy"
             if _loads(old, local) and not _loads(new, local):
                 edits.append(source.delete_lines(node.lineno, node.end_lineno or node.lineno))
+    return source.apply(edits)
+
+
+def without_old_names(text: str, aliases: Aliases) -> str:
+    """The new text without names for the old compiler's functions that nothing uses any more."""
+    tree = ast.parse(text)
+    source = SourceText(text)
+    edits = []
+    for node in tree.body:
+        if not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Name):
+            continue
+        old = (canonical_name(node.value, aliases) or "").startswith("ncc.")
+        if old and not _loads(tree, node.targets[0].id):
+            edits.append(source.delete_lines(node.lineno, node.end_lineno or node.lineno))
     return source.apply(edits)
 
 

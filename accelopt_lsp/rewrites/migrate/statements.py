@@ -51,6 +51,7 @@ class Translation:
         self.refused: dict[int, str] = {}
         self.statements: dict[int, ast.stmt] = {}
         self.once: set[int] = set()
+        self.heads: list[Edit] = []
 
     def run(self) -> None:
         """Translate every function.
@@ -106,6 +107,7 @@ class Translation:
             self._block(node.body)
             return
         if isinstance(node, ast.For):
+            self._loop_head(node)
             self._block(node.body)
             self._block(node.orelse)
             return
@@ -123,6 +125,16 @@ class Translation:
         if masked is None:
             return
         self.edits[id(node)] = self._guarded(masked)
+
+    def _loop_head(self, node: ast.For) -> None:
+        """Loops of ``nl`` take no directives any more."""
+        call = node.iter
+        if not isinstance(call, ast.Call) or not call.keywords:
+            return
+        if (canonical_name(call.func, self.w.aliases) or "").endswith("_range"):
+            source = self.w.source
+            given = ", ".join(source.one_line(a) for a in call.args)
+            self.heads.append(source.replace(call, f"{source.of(call.func)}({given})"))
 
     def _check_test(self, node: ast.expr) -> None:
         if self.w.is_tensor(node) or self.w.is_index(node):
@@ -500,7 +512,7 @@ class Translation:
     def changes(self) -> list[Edit]:
         """Edits of the source for everything that was translated."""
         w, source = self.w, self.w.source
-        edits: list[Edit] = []
+        edits: list[Edit] = list(self.heads)
         for key, statement in self.statements.items():
             inserted = list(w.before.get(key, ()))
             parent = w.parents.get(key)
