@@ -12,9 +12,17 @@ from typing import Any
 
 from attrs import frozen
 
-from accelopt_lsp.analysis.affine import Affine, Var, subtract
-from accelopt_lsp.analysis.scope import UNBOUND, Scope
-from accelopt_lsp.analysis.values import ListValue, Unknown, Value, type_signature
+from accelopt_lsp.analysis.affine import Affine, Var, split, subtract
+from accelopt_lsp.analysis.scope import UNBOUND, Journal, Scope
+from accelopt_lsp.analysis.values import (
+    Instance,
+    ListValue,
+    Unknown,
+    Value,
+    adopted,
+    type_signature,
+    written_out,
+)
 
 Entry = tuple[Any, Any, Any, Any]
 """An entry of the journal: owner, container, key, old value."""
@@ -136,3 +144,52 @@ def deltas(cells: Iterable[Cell]) -> list[tuple[Cell, int]] | None:
             continue
         return None
     return found
+
+
+CHANGED_COPY = "one of several objects that a loop made is changed after the loop"
+
+
+def realize(journal: Journal, value: Any) -> bool:
+    """Put a likeness in the place of what it is like, since it is about to change.
+
+    Returns:
+        False if nobody knows where it was taken from.
+
+    Raises:
+        NeedSplit, Undecided: which element it is depends on the iteration.
+    """
+    if value.shadow is None:
+        return True
+    holder = value.holder
+    if not isinstance(holder, tuple):
+        return holder is not None and realize(journal, holder) and value.shadow is None
+    owner, index = holder
+    if isinstance(index, Affine):
+        raise split(index.terms, "an object of a list that changes")
+    if not realize(journal, owner):
+        return False
+    items = written_out(owner.items)
+    items[index] = value
+    origin = value.shadow
+    adoptions: list[tuple[Any, Any]] = []
+    adopted(value, adoptions)
+    journal.undo_with(lambda: _shadow_again(adoptions))
+    journal.replace(owner.items, items, owner)
+    _blur_origin(journal, origin)
+    return True
+
+
+def _blur_origin(journal: Journal, origin: Any) -> None:
+    """Whoever else holds what was changed finds out that it is not known any more."""
+    unknown = Unknown(CHANGED_COPY)
+    if isinstance(origin, ListValue):
+        journal.replace(origin.items, [unknown] * len(origin.items), origin)
+        return
+    table = origin.fields if isinstance(origin, Instance) else origin
+    for key in list(table):
+        journal.set_item(table, key, unknown, origin)
+
+
+def _shadow_again(adoptions: list[tuple[Any, Any]]) -> None:
+    for value, origin in adoptions:
+        value.shadow = origin

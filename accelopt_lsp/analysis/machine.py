@@ -15,11 +15,36 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from attrs import define, field, frozen
+from attrs import define, field
 
-from accelopt_lsp.analysis.affine import Affine, NeedSplit, Undecided, Var, split
+from accelopt_lsp.analysis.affine import NeedSplit, Undecided, Var, split
+from accelopt_lsp.analysis.heap import CHANGED_COPY, realize
 from accelopt_lsp.analysis.modules import MODULE_STEPS, Home, Origin
 from accelopt_lsp.analysis.names import Aliases
+from accelopt_lsp.analysis.notes import (
+    EXTRA_STEPS,
+    MAX_GRANTS,
+    MAX_STEPS,
+    Access,
+    Budget,
+    Finding,
+    KernelRaises,
+    LoopVisit,
+    OutOfSteps,
+    Record,
+)
+from accelopt_lsp.analysis.registry import (
+    ATTRIBUTES,
+    BREAK,
+    CONTINUE,
+    EVALUATORS,
+    EXECUTORS,
+    RETURN,
+    Signal,
+    attributes,
+    evaluates,
+    executes,
+)
 from accelopt_lsp.analysis.rejections import Rejected, argument_node
 from accelopt_lsp.analysis.scope import UNBOUND, Journal, Scope
 from accelopt_lsp.analysis.syntax import Document
@@ -35,8 +60,6 @@ from accelopt_lsp.analysis.values import (
     Unknown,
     Value,
     View,
-    adopted,
-    written_out,
 )
 from accelopt_lsp.nki.diagnostics import Fix, Severity
 from accelopt_lsp.nki.dialects import Dialect
@@ -45,110 +68,43 @@ from accelopt_lsp.nki.lowering import Lowered
 from accelopt_lsp.nki.operands import Buffer
 from accelopt_lsp.nki.targets import Target
 
-MAX_STEPS = 220_000
-EXTRA_STEPS = 15_000
-MAX_GRANTS = 3
+__all__ = [
+    "ATTRIBUTES",
+    "BREAK",
+    "BUILTIN_NAMES",
+    "CONTINUE",
+    "EVALUATORS",
+    "EXECUTORS",
+    "EXTRA_STEPS",
+    "MAX_BITS",
+    "MAX_CALL_DEPTH",
+    "MAX_CIRCLES",
+    "MAX_GRANTS",
+    "MAX_LENGTH",
+    "MAX_PARTS",
+    "MAX_STEPS",
+    "RETURN",
+    "Access",
+    "Budget",
+    "Finding",
+    "KernelRaises",
+    "LoopVisit",
+    "Machine",
+    "OutOfSteps",
+    "Record",
+    "Signal",
+    "attributes",
+    "evaluates",
+    "executes",
+    "free_name",
+    "functions_of",
+    "stored_names",
+]
 MAX_PARTS = 4096
 MAX_CALL_DEPTH = 40
 MAX_CIRCLES = 3
-CHANGED_COPY = "one of several objects that a loop made is changed after the loop"
 MAX_BITS = 256
 MAX_LENGTH = 100_000
-
-
-class OutOfSteps(Exception):  # noqa: N818 - a control signal, no error
-    """The budget is used up."""
-
-
-class KernelRaises(Exception):  # noqa: N818 - a control signal, no error
-    """The kernel itself would raise here with these arguments."""
-
-
-@frozen(slots=True, eq=False)
-class Record:
-    """One call that issues instructions, in one context.
-
-    Attributes:
-        line: source line.
-        node: the call.
-        lowered: what it issues each time.
-        times: how often, over the open loops.
-        loops: open loops, outermost first.
-        views: tensors by slot.
-        nodes: syntax of the arguments by slot, for diagnostics.
-        accumulates: the destination is also read (products added up in PSUM).
-        cuts: what a mask leaves of the result.
-        origin: where the call stands, if in another file; then ``line`` and ``node`` are of
-            the analyzed file's call that led there.
-        call: the call itself, in whichever file it stands.
-        doubtful: it stands behind an exit that nobody can decide.
-    """
-
-    line: int
-    node: ast.AST
-    lowered: Lowered
-    times: int
-    loops: tuple[Var, ...]
-    views: dict[str, View]
-    nodes: dict[str, ast.AST]
-    accumulates: bool = False
-    cuts: tuple[tuple[int, int, int], ...] = ()
-    origin: Origin | None = None
-    call: ast.AST | None = None
-    doubtful: bool = False
-
-
-@frozen(slots=True, eq=False)
-class Access:
-    """A read or write of a tensor: for lifetimes."""
-
-    storage: Storage
-    sequence: int
-    loops: tuple[Var, ...]
-    block: tuple[Any, ...]
-    written: bool
-    line: int
-
-
-@frozen(slots=True, eq=False)
-class LoopVisit:
-    """One entry of a loop (or a part of one): its own trips and those over all open loops."""
-
-    line: int
-    end_line: int
-    variable: str
-    trips: int
-    total: int
-    entries: int
-
-
-@frozen(slots=True, eq=False)
-class Finding:
-    """Something a rule may report: code, place and message; ``origin`` as for records."""
-
-    code: str
-    message: str
-    node: ast.AST
-    severity: Severity | None = None
-    role: str | None = None
-    origin: Origin | None = None
-    fix: Fix | None = None
-
-
-@define(slots=True)
-class Budget:
-    """Steps left; a part of the analysis that gives up gets a few more to finish coarsely."""
-
-    steps: int = 0
-    limit: int = MAX_STEPS
-    grants: int = 0
-
-    def grant(self) -> bool:
-        if self.grants >= MAX_GRANTS:
-            return False
-        self.grants += 1
-        self.limit = self.steps + min(EXTRA_STEPS, self.limit)
-        return True
 
 
 @define(slots=True, eq=False)
@@ -519,7 +475,7 @@ class Machine:
     def set_entry(self, owner: Any, table: dict[Any, Value], key: Any, value: Value) -> None:
         """Set a field of an object or an item of a dictionary."""
         origin = getattr(owner, "shadow", None)
-        if origin is not None and realize(self, owner):
+        if origin is not None and realize(self.journal, owner):
             origin = None
         if self.touched:
             self.touched[-1].setdefault((id(table), key), False)
@@ -531,7 +487,7 @@ class Machine:
     def set_items(self, owner: ListValue, items: list[Value]) -> None:
         """Replace what a list holds."""
         if owner.shadow is not None:
-            realize(self, owner)
+            realize(self.journal, owner)
         self.journal.replace(owner.items, items, owner)
         if owner.shadow is not None:
             self.journal.replace(owner.shadow.items, [Unknown(CHANGED_COPY)], owner.shadow)
@@ -598,53 +554,6 @@ def functions_of(value: Value) -> Iterator[Function]:
         yield from functions_of(value.setter)
 
 
-def realize(m: Machine, value: Any) -> bool:
-    """Put a likeness in the place of what it is like, since it is about to change.
-
-    Returns:
-        False if nobody knows where it was taken from.
-
-    Raises:
-        NeedSplit, Undecided: which element it is depends on the iteration.
-    """
-    if value.shadow is None:
-        return True
-    holder = value.holder
-    if not isinstance(holder, tuple):
-        return holder is not None and realize(m, holder) and value.shadow is None
-    owner, index = holder
-    if isinstance(index, Affine):
-        raise split(index.terms, "an object of a list that changes")
-    if not realize(m, owner):
-        return False
-    items = written_out(owner.items)
-    items[index] = value
-    origin = value.shadow
-    adoptions: list[tuple[Any, Any]] = []
-    adopted(value, adoptions)
-    m.journal.undo_with(lambda: _shadow_again(adoptions))
-    m.journal.replace(owner.items, items, owner)
-    _blur_origin(m, origin)
-    return True
-
-
-def _blur_origin(m: Machine, origin: Any) -> None:
-    """Whoever else holds what was changed finds out that it is not known any more."""
-    unknown = Unknown(CHANGED_COPY)
-    if isinstance(origin, ListValue):
-        m.journal.replace(origin.items, [unknown] * len(origin.items), origin)
-        return
-    table = origin.fields if isinstance(origin, Instance) else origin
-    for key in list(table):
-        m.journal.set_item(table, key, unknown, origin)
-
-
-def _shadow_again(adoptions: list[tuple[Any, Any]]) -> None:
-    for value, origin in adoptions:
-        value.shadow = origin
-
-
-Signal = tuple[str, Any]
 BUILTIN_NAMES = frozenset(
     "abs all any bool dict divmod enumerate float int isinstance len list max min pow print range "
     "reversed round set slice sorted str sum tuple type zip getattr hasattr map filter "
@@ -667,48 +576,3 @@ def free_name(m: Machine, name: str) -> Value:
         if isinstance(found, Ref):
             home.free[name] = found
     return found
-
-
-RETURN, BREAK, CONTINUE = "return", "break", "continue"
-
-Evaluator = Callable[[Machine, Any], Value]
-Executor = Callable[[Machine, Any], Any]
-EVALUATORS: dict[type[ast.AST], Evaluator] = {}
-EXECUTORS: dict[type[ast.AST], Executor] = {}
-ATTRIBUTES: dict[type, Callable[[Machine, Any, str], Value]] = {}
-
-
-def evaluates(*kinds: type[ast.AST]) -> Callable[[Evaluator], Evaluator]:
-    """Register how expressions of these kinds are evaluated."""
-
-    def register(handler: Evaluator) -> Evaluator:
-        for kind in kinds:
-            EVALUATORS[kind] = handler
-        return handler
-
-    return register
-
-
-Attribute = Callable[[Machine, Any, str], Value]
-
-
-def attributes(*kinds: type) -> Callable[[Attribute], Attribute]:
-    """Register what ``value.name`` is for values of these kinds."""
-
-    def register(handler: Attribute) -> Attribute:
-        for kind in kinds:
-            ATTRIBUTES[kind] = handler
-        return handler
-
-    return register
-
-
-def executes(*kinds: type[ast.AST]) -> Callable[[Executor], Executor]:
-    """Register how statements of these kinds are executed."""
-
-    def register(handler: Executor) -> Executor:
-        for kind in kinds:
-            EXECUTORS[kind] = handler
-        return handler
-
-    return register
