@@ -13,8 +13,9 @@ and for all files, in processes of their own, ``accelopt check``: with an empty 
 a full one.
 
 Times within this process are CPU times: what a clock on the wall shows where nobody else uses
-the machine. ``check`` is timed by the clock. ``unit`` is the time of a fixed piece of Python,
-measured between the files: what slows that down slows everything down.
+the machine. ``check`` is timed by the clock; the CPU time of its processes stands beside it.
+``unit`` is the time of a fixed piece of Python, measured between the files: what slows that down
+slows everything down.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import json
 import logging
 import math
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -148,16 +150,24 @@ def check(checkout: Path) -> dict[str, list[float]]:
         environment = os.environ | {"ACCELOPT_CACHE_DIR": folder}
         command = [sys.executable, "-m", "accelopt_lsp", "check", "--jobs", "2", str(checkout)]
 
+        cpu: list[float] = []
+
         def run() -> float:
-            start = time.perf_counter()
+            start, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
             done = subprocess.run(command, env=environment, capture_output=True, check=False)
             if done.returncode not in (0, 1):
                 raise RuntimeError(done.stderr.decode())
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+            cpu.append(used * 1e3)
             return (time.perf_counter() - start) * 1e3
 
+        wall = [run() for _ in range(4)]
         return {
-            "check cold": [run()],
-            "check warm": [run() for _ in range(3)],
+            "check cold": wall[:1],
+            "cold CPU": cpu[:1],
+            "check warm": wall[1:],
+            "warm CPU": cpu[1:],
         }
 
 
@@ -206,9 +216,9 @@ def main() -> int:
         p95 = percentile(values, 0.95)
         print(
             f"{tier:12s} {len(values):4d} {percentile(values, 0.5):8.1f} {p95:8.1f} "
-            f"{max(values):8.1f} {BUDGETS[tier]:8.0f}"
+            f"{max(values):8.1f} {BUDGETS.get(tier, math.nan):8.0f}"
         )
-        if p95 > BUDGETS[tier]:
+        if p95 > BUDGETS.get(tier, math.inf):
             missed.append(tier)
     if options.json is not None:
         data = {"files": rows, "all": everything, "unit": units}

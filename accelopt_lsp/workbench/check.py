@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache as cache_by_argument
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -113,12 +114,13 @@ class Selection:
 
 
 def _codes(given: Iterable[str]) -> tuple[str, ...]:
+    texts = [part.strip() for item in given for part in item.split(",") if part.strip()]
+    if not texts:
+        return ()
     from accelopt_lsp.analysis.rules import find_rule, known_codes
 
     codes = []
-    for text in (part.strip() for item in given for part in item.split(",")):
-        if not text:
-            continue
+    for text in texts:
         rule = find_rule(text)
         code = rule.code if rule is not None else text.upper()
         if not any(known.startswith(code) for known in known_codes()):
@@ -157,6 +159,7 @@ def check_paths(
     files = list(find_files(paths, settings, exclude))
     report = _Collector(selection or Selection())
     works: list[Work] = []
+    settings_in = cache_by_argument(settings_for)
     for path in files:
         try:
             text = read_source(path)
@@ -164,7 +167,7 @@ def check_paths(
             report.problem(path, str(error))
             continue
         if len(text) <= MAX_FILE_BYTES and any(word in text for word in _NKI_WORDS):
-            works.append(Work(path, text, settings or settings_for(path), target))
+            works.append(Work(path, text, settings or settings_in(path.parent), target))
     keys = {w.path: check_key(w.path, w.text, w.settings, target) for w in works} if cache else {}
     known = cache.find(keys.values()) if cache is not None else {}
     new: dict[str, Checked] = {}
