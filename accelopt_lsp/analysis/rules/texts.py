@@ -128,6 +128,8 @@ class OutOfScope(TextRule):
         for node in sorted(names, key=lambda n: (n.lineno, n.col_offset)):
             if not isinstance(node.ctx, ast.Load) or node.lineno <= end or node.id in parameters:
                 continue
+            if node.id not in made:
+                continue
             # Set before the loop, or again after it: it is no tensor of the loop's own.
             own = [s for s in stores if s.id == node.id]
             if all(loop.lineno <= s.lineno <= end for s in own):
@@ -137,9 +139,6 @@ class OutOfScope(TextRule):
                 )
                 yield self.at(context, node, text)
                 made.pop(node.id)
-                names = [n for n in names if n.id in made]
-                if not made:
-                    return
 
 
 class TwoDialects(TextRule):

@@ -9,6 +9,7 @@ def trip(x):
     for i in nl.affine_range(2):
         tile = nl.load(x)
     nl.store(out, value=tile)  # expect: R019 create it before
+    nl.store(out, value=tile)
     return out
 
 
