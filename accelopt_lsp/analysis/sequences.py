@@ -74,6 +74,10 @@ def items_of(value: Value) -> list[Value] | None:
     found = iteration_of(value)
     if found is None or found.length > MAX_ITEMS:
         return None
+    if isinstance(value, ListValue) and len(value.items) == found.length:
+        if not any(isinstance(i, Repeat) for i in value.items):
+            # Asking for one after the other would look through the whole list each time.
+            return list(value.items)
     return [found.item(i) for i in range(found.length)]
 
 

@@ -104,6 +104,7 @@ def text_method(
         from accelopt_lsp.analysis.sequences import items_of
 
         items = items_of(args[0])
+        m.charge(64 + 4 * len(items or ()))
         if items is None or not all(isinstance(i, str) for i in items):
             return SomeText("?")
         return joined(
