@@ -7,6 +7,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from attrs import evolve
+
 from accelopt_lsp.analysis import affine
 from accelopt_lsp.analysis.affine import Affine, Undecided
 from accelopt_lsp.analysis.kinds import (
@@ -17,9 +19,18 @@ from accelopt_lsp.analysis.kinds import (
 )
 from accelopt_lsp.analysis.machine import Machine
 from accelopt_lsp.analysis.methods import make_range, sorted_items
-from accelopt_lsp.analysis.sequences import distinct, enumerated, items_of, reversed_items, zipped
-from accelopt_lsp.analysis.texts import text_of
+from accelopt_lsp.analysis.sequences import (
+    enumerated,
+    items_of,
+    reversed_items,
+    shared_items,
+    use_up,
+    zipped,
+)
+from accelopt_lsp.analysis.sets import make_set
+from accelopt_lsp.analysis.texts import SomeText, text_of
 from accelopt_lsp.analysis.values import (
+    SOME_KEY,
     Blocks,
     ClassValue,
     Descriptor,
@@ -59,7 +70,11 @@ def call_math(name: str, args: list[Value]) -> Value:
             return Unknown(value.reason, number=True)
         if isinstance(value, Affine):
             return Unknown("a number that depends on the iteration", number=True)
-        values.append(tuple(value.items) if isinstance(value, ListValue) else value)
+        if isinstance(value, ListValue | tuple):
+            value = items_of(value)
+            if value is None or any(isinstance(v, Unknown | Affine) for v in value):
+                return Unknown("numbers that are not known", number=True)
+        values.append(value)
     if name == "pow" and any(isinstance(v, int | float) and abs(v) > 1e6 for v in values):
         return Unknown("a large power", number=True)
     return getattr(math, name)(*values)
@@ -75,6 +90,9 @@ def size_of(value: Value) -> int:
 def call_builtin(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """A builtin function on abstract values."""
     m.charge(sum(size_of(value) for value in args))
+    for value in args:
+        if isinstance(value, Iteration) and name not in ("len", "isinstance", "print"):
+            use_up(m, value)
     handler = _HANDLERS.get(name)
     if handler is not None:
         return handler(m, args, kwargs)
@@ -163,7 +181,7 @@ def _numeric(m: Machine, name: str, args: list[Value]) -> Value:
 
             return call_api(m, ast.Pass(lineno=m.line, col_offset=0), "nl.abs", [value], {})
         return Unknown("a value that only the device knows")
-    if not isinstance(value, int | float | str):
+    if not isinstance(value, int | float | str) or isinstance(value, SomeText):
         return Unknown(f"{name}() of this value is not analyzed")
     functions = {
         "int": int,
@@ -184,6 +202,10 @@ def _len(m: Machine, args: list[Value], kwargs: dict[str, Value]) -> Value:
     value = args[0]
     if isinstance(value, ListValue):
         return flat_length(value.items)
+    if isinstance(value, SomeText):
+        return Unknown("the length of a text that is not known", number=True)
+    if isinstance(value, dict) and SOME_KEY in value:
+        return Unknown(SOME_KEY.reason, number=True)
     if isinstance(value, tuple | str | dict):
         return len(value)
     if isinstance(value, View | Blocks | HostArray):
@@ -216,13 +238,13 @@ def _sequence(m: Machine, value: Value) -> list[Value]:
 
 def _to_list(m: Machine, args: list[Value], kwargs: dict[str, Value]) -> Value:
     if args and isinstance(args[0], ListValue):
-        return ListValue(list(args[0].items), tuple(m.loops))
+        return ListValue(shared_items(m, args[0]), tuple(m.loops))
     return ListValue(_sequence(m, args[0]) if args else [], tuple(m.loops))
 
 
 def _to_tuple(m: Machine, args: list[Value], kwargs: dict[str, Value]) -> Value:
     if args and isinstance(args[0], ListValue):
-        items = list(args[0].items)
+        items = shared_items(m, args[0])
         if any(isinstance(i, Repeat) for i in items):
             return ListValue(items, tuple(m.loops), None, fixed=True)
         return tuple(items)
@@ -346,18 +368,18 @@ def _print(m: Machine, args: list[Value], kwargs: dict[str, Value]) -> Value:
 
 
 def _zip(m: Machine, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    return zipped(args)
+    return evolve(zipped(args), loops=tuple(m.loops))
 
 
 def _enumerate(m: Machine, args: list[Value], kwargs: dict[str, Value]) -> Value:
     start = kwargs.get("start", args[1] if len(args) > 1 else 0)
     if not isinstance(start, int):
         raise Undecided("enumerate() from an unknown start")
-    return enumerated(args[0], start)
+    return evolve(enumerated(args[0], start), loops=tuple(m.loops))
 
 
 def _reversed(m: Machine, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    return reversed_items(args[0])
+    return evolve(reversed_items(args[0]), loops=tuple(m.loops))
 
 
 def _sorted(m: Machine, args: list[Value], kwargs: dict[str, Value]) -> Value:
@@ -365,7 +387,7 @@ def _sorted(m: Machine, args: list[Value], kwargs: dict[str, Value]) -> Value:
 
 
 def _to_set(m: Machine, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    return ListValue(distinct(_sequence(m, args[0])) if args else [], tuple(m.loops))
+    return make_set(m, _sequence(m, args[0]) if args else [])
 
 
 def _slice(m: Machine, args: list[Value], kwargs: dict[str, Value]) -> Value:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from weakref import WeakKeyDictionary
 
+from accelopt_lsp.analysis.affine import Affine, Undecided
 from accelopt_lsp.analysis.builtins import call_builtin, call_math
 from accelopt_lsp.analysis.classes import instantiate, method_of
 from accelopt_lsp.analysis.creation import create
@@ -18,14 +19,17 @@ from accelopt_lsp.analysis.purity import is_plain, memory_key
 from accelopt_lsp.analysis.references import as_dtype
 from accelopt_lsp.analysis.registers import allocate, register_call
 from accelopt_lsp.analysis.scope import Scope
+from accelopt_lsp.analysis.sequences import items_of
 from accelopt_lsp.analysis.values import (
     Bound,
     ClassValue,
+    DictValue,
     Function,
     Instance,
     ListValue,
     Method,
     Ref,
+    Repeat,
     Unknown,
     Value,
     View,
@@ -35,10 +39,48 @@ from accelopt_lsp.nki.apis import find_api
 from accelopt_lsp.nki.dialects import Api, BindError, Role
 from accelopt_lsp.nki.dtypes import DType
 
+_EARLY = frozenset({"builtins.any", "builtins.all", "builtins.next"})
+"""What may end before all items were asked for."""
+_LAZY = frozenset({"builtins.map", "builtins.filter", "builtins.iter"})
+
+
+def is_lazy(m: Machine, node: ast.GeneratorExp | ast.Call) -> bool:
+    """Whether Python computes items when they are asked for, which analysis does at once."""
+    if isinstance(node, ast.GeneratorExp):
+        return True
+    return isinstance(node.func, ast.Name) and getattr(m.eval(node.func), "path", "") in _LAZY
+
+
+def _asks_for_all(m: Machine, node: ast.Call, callee: Value) -> None:
+    """``any(f(i) for i in ...)`` must issue nothing: who knows how far it gets.
+
+    Raises:
+        Undecided: it does, or it asks for items of an iterator that is kept.
+    """
+    if not isinstance(callee, Ref) or callee.path not in _EARLY or not node.args:
+        return
+    given = node.args[0]
+    if callee.path == "builtins.next" and not isinstance(given, ast.Call | ast.GeneratorExp):
+        raise Undecided("next() of an iterator that is kept")
+    if isinstance(given, ast.GeneratorExp):
+        start = m.snapshot()
+        m.eval(given)
+        changed = any(
+            isinstance(owner, Instance | DictValue | ClassValue)
+            for owner, *_ in m.journal.entries[start[0] :]
+        )
+        issued = len(m.records), len(m.storages)
+        m.restore(start)
+        if changed or issued != (len(m.records), len(m.storages)):
+            reason = "a generator that does something and may end early"
+            m.unknown(reason)
+            raise Undecided(reason)
+
 
 @evaluates(ast.Call)
 def _call(m: Machine, node: ast.Call) -> Value:
     callee = m.eval(node.func)
+    _asks_for_all(m, node, callee)
     args, kwargs, nodes = _arguments(m, node)
     if m.foreign:
         line = m.foreign_line
@@ -62,8 +104,11 @@ def _arguments(
     for argument in node.args:
         if isinstance(argument, ast.Starred):
             value = m.eval(argument.value)
-            items = value.items if isinstance(value, ListValue) else value
-            args.extend(items if isinstance(items, tuple | list) else [value])
+            items = None if isinstance(value, Unknown) else items_of(value)
+            if items is None:
+                why = value.reason if isinstance(value, Unknown) else "arguments that are not known"
+                raise Undecided(why)
+            args.extend(items)
         else:
             nodes[len(args)] = argument
             args.append(m.eval(argument))
@@ -159,9 +204,10 @@ def _call_name(
 
 def _holds_tensor(value: Value) -> bool:
     """Whether a value is a tensor or a sequence with one in it."""
-    items = value.items if isinstance(value, ListValue) else value
-    if isinstance(items, tuple | list):
-        return any(_holds_tensor(item) for item in items)
+    if isinstance(value, ListValue | Repeat):
+        return any(_holds_tensor(item) for item in value.items)
+    if isinstance(value, tuple | dict):
+        return any(_holds_tensor(i) for i in (value.values() if isinstance(value, dict) else value))
     return isinstance(value, View | Instance)
 
 
@@ -202,9 +248,38 @@ def call_function(
     if key is not None and key in m.memory:
         return m.memory[key]
     before = m.notes() if key is not None else ()
+    if function.cached:
+        return _call_cached(m, function, args, kwargs)
     result = _run_function(m, function, args, kwargs)
     if key is not None and is_plain(result) and m.notes() == before:
         m.memory[key] = result
+    return result
+
+
+def _call_cached(
+    m: Machine, function: Function, args: list[Value], kwargs: dict[str, Value]
+) -> Value:
+    """A call of a function under ``lru_cache``.
+
+    Raises:
+        NeedSplit, Undecided: whether it was called with these arguments before is not known.
+    """
+    from accelopt_lsp.analysis.expressions import hashable
+
+    values = [*args, *(value for pair in sorted(kwargs.items()) for value in pair)]
+    if any(isinstance(value, Affine) for value in values):
+        start = m.snapshot()
+        result = _run_function(m, function, args, kwargs)
+        touched = any(not isinstance(owner, Scope) for owner, *_ in m.journal.entries[start[0] :])
+        if is_plain(result) and not touched and m.snapshot()[1:] == start[1:]:
+            return result
+        m.restore(start)
+    key = (id(function), *((type(value), hashable(value)) for value in values))
+    m.reads(m.cached, key)
+    if key in m.cached:
+        return m.cached[key]
+    result = _run_function(m, function, args, kwargs)
+    m.journal.set_item(m.cached, key, result, function)
     return result
 
 

@@ -49,6 +49,8 @@ def _uses(node: ast.AST | None) -> tuple[Names, Names]:
 def stored_names(node: ast.stmt) -> Names:
     """Names that a statement sets, whatever is inside it."""
     found = _ASSIGNED.get(node)
+    if found is None and isinstance(node, _DEFINES):
+        found = _ASSIGNED[node] = frozenset({node.name})
     if found is None:
         children = [c for name in _BLOCKS for c in getattr(node, name, ())]
         if children:
@@ -66,6 +68,7 @@ def stored_names(node: ast.stmt) -> Names:
     return found
 
 
+_DEFINES = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 _BLOCKS = ("body", "orelse", "finalbody", "handlers")
 
 
@@ -118,7 +121,8 @@ def _statement(node: ast.stmt, defined: set[str], exposed: set[str]) -> None:
         for handler in node.handlers:
             _block(handler.body, set(defined), exposed)
     elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-        local = {a.arg for a in walk(node) if isinstance(a, ast.arg)} | set(stored_names(node))
+        local = {a.arg for a in walk(node) if isinstance(a, ast.arg)}
+        local.update(name for statement in node.body for name in stored_names(statement))
         exposed |= _uses(node)[0] - defined - local
         defined.add(node.name)
     else:

@@ -71,6 +71,8 @@ def define_class(m: Machine, node: ast.ClassDef) -> ClassValue:
         if options is not None:
             cls.kind = "dataclass"
             cls.frozen = options.get("frozen") is True
+            cls.by_identity = options.get("eq") is False
+            cls.ordered = options.get("order") is True
             keyword_only = options.get("kw_only") is True
         elif not _is_neutral(m, decorator):
             cls.problem = cls.problem or (
@@ -156,6 +158,7 @@ def _collect_fields(
                 default.factory,
                 default.init,
                 keyword_only or default.keyword,
+                default.compare,
             )
             names.pop(name, None)
             if default.default is not MISSING:
@@ -182,16 +185,18 @@ def _claim(cls: ClassValue, value: Value) -> None:
         _claim(cls, value.setter)
 
 
-def members_of(cls: ClassValue, name: str) -> Iterator[Value]:
+def members_of(cls: ClassValue, name: str, m: Machine | None = None) -> Iterator[Value]:
     """What the class and those that it inherits from define under a name, nearest first."""
     for owner in cls.lineage():
         if owner.members is not None and name in owner.members:
+            if m is not None:
+                m.reads(owner.members, name)
             yield owner.members[name]
 
 
 def class_attribute(m: Machine, cls: ClassValue, name: str) -> Value:
     """``cls.name``; :data:`UNBOUND` if there is none."""
-    found = next(members_of(cls, name), UNBOUND)
+    found = next(members_of(cls, name, m), UNBOUND)
     if isinstance(found, Descriptor):
         if found.kind == "static":
             return found.function
@@ -215,11 +220,16 @@ def class_attribute(m: Machine, cls: ClassValue, name: str) -> Value:
 
 def bound_member(m: Machine, cls: ClassValue, owner: Value, name: str) -> Value:
     """What the class gives an object under a name; :data:`UNBOUND` if nothing."""
-    found = next(members_of(cls, name), UNBOUND)
+    found = next(members_of(cls, name, m), UNBOUND)
     if isinstance(found, Function):
         return Bound(found, (owner,))
     if isinstance(found, Descriptor):
-        if found.kind == "property":
+        if found.kind == "cached" and isinstance(owner, Instance):
+            m.reads(owner.fields, name)
+            value = _call(m, found.function, [owner])
+            m.set_entry(owner, owner.fields, name, value)
+            return value
+        if found.kind in ("property", "cached"):
             return _call(m, found.function, [owner])
         return found.function if found.kind == "static" else Bound(found.function, (cls,))
     return found

@@ -9,13 +9,14 @@ from collections.abc import Callable
 from accelopt_lsp.analysis import affine
 from accelopt_lsp.analysis.affine import Affine, Undecided
 from accelopt_lsp.analysis.classes import method_of
-from accelopt_lsp.analysis.expressions import hashable, plain
+from accelopt_lsp.analysis.expressions import hashable, plain, truth
 from accelopt_lsp.analysis.grids import combine
 from accelopt_lsp.analysis.machine import Machine, evaluates
 from accelopt_lsp.analysis.references import same_kind
 from accelopt_lsp.analysis.tensors import tensor_binary
 from accelopt_lsp.analysis.texts import SomeText
 from accelopt_lsp.analysis.values import (
+    SOME_KEY,
     ClassValue,
     IndexArray,
     Instance,
@@ -25,6 +26,7 @@ from accelopt_lsp.analysis.values import (
     Unknown,
     Value,
     View,
+    flat_length,
     written_out,
 )
 
@@ -87,6 +89,9 @@ def compare_values(m: Machine, node: ast.AST, op: ast.cmpop, left: Value, right:
     if isinstance(left, IndexArray) or isinstance(right, IndexArray):
         return _mask(symbol, left, right)
     if isinstance(left, Affine) or isinstance(right, Affine):
+        left, right = (
+            int(v) if isinstance(v, float) and v.is_integer() else v for v in (left, right)
+        )
         if isinstance(left, int | Affine) and isinstance(right, int | Affine):
             return affine.compare(symbol, left, right)
         if symbol in ("==", "!="):
@@ -115,7 +120,12 @@ def _compare_objects(m: Machine, node: ast.AST, symbol: str, left: Value, right:
     both = isinstance(left, Instance) and isinstance(right, Instance)
     if not both or left.cls is not right.cls or left.cls.kind != "dataclass":
         return False
+    if left.cls.by_identity:
+        return False
+    ignored = {f.name for f in left.cls.fields if not f.compare}
     for name, value in left.fields.items():
+        if name in ignored:
+            continue
         m.reads(left.fields, name)
         m.reads(right.fields, name)
         found = compare_values(m, node, ast.Eq(), value, right.fields.get(name))
@@ -134,30 +144,65 @@ def _plain_compare(m: Machine, symbol: str, left: Value, right: Value) -> Value:
         "!=": operator.ne,
     }
     if symbol in ("==", "!="):
-        equal = _equal(left, right)
-        return equal if symbol == "==" else not equal
+        same = equal(m, left, right)
+        return same if symbol == "==" else not same
     simple = (bool, int, float, str, tuple)
     if isinstance(left, simple) and isinstance(right, simple):
         return functions[symbol](left, right)
     raise Undecided("a comparison of unknown values")
 
 
-def _equal(left: Value, right: Value) -> bool:
+def equal(m: Machine, left: Value, right: Value) -> bool:
+    """``left == right``.
+
+    Raises:
+        NeedSplit, Undecided: it depends on the iteration, or is not known.
+    """
     if isinstance(left, tuple | ListValue) and isinstance(right, tuple | ListValue):
-        a = left if isinstance(left, tuple) else tuple(left.items)
-        b = right if isinstance(right, tuple) else tuple(right.items)
-        if isinstance(left, tuple) is not isinstance(right, tuple) or len(a) != len(b):
+        sorts = {_sort_of(left), _sort_of(right)}
+        if sorts == {"set", "tuple"}:
+            raise Undecided("a comparison of a set and a tuple or the keys of a dictionary")
+        if len(sorts) > 1:
             return False
+        if flat_length(_items(left)) != flat_length(_items(right)):
+            return False
+        a, b = written_out(_items(left)), written_out(_items(right))
+        if _sort_of(left) == "set":
+            return all(_is_among(m, x, tuple(b)) for x in a)
         for x, y in zip(a, b, strict=True):
             if isinstance(x, Unknown) or isinstance(y, Unknown):
                 raise Undecided("a comparison of unknown values")
             if isinstance(x, int | Affine) and isinstance(y, int | Affine):
                 if not affine.compare("==", x, y):
                     return False
-            elif not _equal(x, y):
+            elif not equal(m, x, y):
                 return False
         return True
+    if isinstance(left, dict) and isinstance(right, dict):
+        for table in (left, right):
+            for key in table:
+                m.reads(table, key)
+        return left.keys() == right.keys() and all(
+            equal(m, value, right[key]) for key, value in left.items()
+        )
+    if isinstance(left, Instance) or isinstance(right, Instance):
+        found = truth(m, _compare_objects(m, ast.Pass(lineno=m.line), "==", left, right))
+        if found is None:
+            raise Undecided("a comparison of objects")
+        return found
+    if isinstance(left, Unknown) or isinstance(right, Unknown):
+        raise Undecided("a comparison of unknown values")
     return same_kind(left, right)
+
+
+def _items(value: tuple[Value, ...] | ListValue) -> list[Value]:
+    return list(value) if isinstance(value, tuple) else value.items
+
+
+def _sort_of(value: tuple[Value, ...] | ListValue) -> str:
+    if isinstance(value, tuple) or value.fixed:
+        return "tuple"
+    return "set" if value.unordered else "list"
 
 
 def _identity(wanted: bool, left: Value, right: Value) -> Value:
@@ -174,7 +219,7 @@ def _membership(m: Machine, op: ast.cmpop, left: Value, right: Value) -> Value:
     if isinstance(right, ListValue):
         right = tuple(written_out(right.items))
     if isinstance(right, tuple):
-        found = _is_among(left, right)
+        found = _is_among(m, left, right)
     elif isinstance(right, ClassValue) and right.kind == "enum":
         found = any(left is member for member in right.roster.values())
     elif isinstance(right, Range) and isinstance(left, int):
@@ -185,6 +230,8 @@ def _membership(m: Machine, op: ast.cmpop, left: Value, right: Value) -> Value:
         key = hashable(left)
         m.reads(right, key)
         found = key in right
+        if not found and SOME_KEY in right:
+            raise Undecided(SOME_KEY.reason)
     elif isinstance(right, str) and isinstance(left, str):
         if isinstance(left, SomeText) or isinstance(right, SomeText):
             raise Undecided("a comparison of text that is not known")
@@ -194,7 +241,7 @@ def _membership(m: Machine, op: ast.cmpop, left: Value, right: Value) -> Value:
     return found == isinstance(op, ast.In)
 
 
-def _is_among(left: Value, items: tuple[Value, ...]) -> bool:
+def _is_among(m: Machine, left: Value, items: tuple[Value, ...]) -> bool:
     unknown = False
     for item in items:
         if isinstance(item, Unknown):
@@ -204,7 +251,7 @@ def _is_among(left: Value, items: tuple[Value, ...]) -> bool:
                 return True
         elif isinstance(left, SomeText) or isinstance(item, SomeText):
             unknown = unknown or (isinstance(left, str) and isinstance(item, str))
-        elif _equal(left, item):
+        elif equal(m, left, item):
             return True
     if unknown:
         raise Undecided("membership among values that are not known")
@@ -219,7 +266,6 @@ def _in_range(value: int, over: Range) -> bool:
 
 def _contains(m: Machine, op: ast.cmpop, left: Value, right: Instance) -> Value:
     from accelopt_lsp.analysis.calls import call_value
-    from accelopt_lsp.analysis.expressions import truth
 
     method = method_of(m, right, "__contains__")
     if method is None:

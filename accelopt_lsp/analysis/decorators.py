@@ -17,7 +17,7 @@ from accelopt_lsp.analysis.values import (
 )
 
 _KEEPING = frozenset(
-    "functools.cache functools.lru_cache functools.wraps abc.abstractmethod typing.override "
+    "functools.wraps abc.abstractmethod typing.override "
     "typing.final typing.no_type_check typing.overload typing_extensions.override "
     "contextlib.wraps".split()
 )
@@ -26,7 +26,7 @@ _KINDS = {
     "builtins.staticmethod": "static",
     "builtins.classmethod": "class",
     "builtins.property": "property",
-    "functools.cached_property": "property",
+    "functools.cached_property": "cached",
     "abc.abstractproperty": "property",
 }
 
@@ -52,6 +52,11 @@ def _apply(m: Machine, decorator: ast.expr, value: Value, name: str) -> Value:
     if isinstance(found, Ref):
         if found.path in _KINDS:
             return Descriptor(_KINDS[found.path], value)
+        if found.path in ("functools.cache", "functools.lru_cache"):
+            if isinstance(value, Function):
+                value.cached = True
+                return value
+            return Unknown(f"{name} is cached, and no plain function")
         if found.path in _KEEPING or _is_entry_point(found.path):
             return value
         if found.path == "functools.partial" and isinstance(decorator, ast.Call):

@@ -37,6 +37,7 @@ def _leaves(node: ast.stmt) -> int:
         else:
             parts = ("body", "orelse", "finalbody", "handlers")
             inner = [s for part in parts for s in getattr(node, part, ())]
+            inner += [s for case in getattr(node, "cases", ()) for s in case.body]
             found = max(
                 (leaves(s.body) if isinstance(s, ast.ExceptHandler) else _leaves(s) for s in inner),
                 default=NONE,

@@ -15,9 +15,10 @@ from accelopt_lsp.analysis.machine import MAX_BITS, MAX_LENGTH, Machine, evaluat
 from accelopt_lsp.analysis.references import attribute_of, same_kind
 from accelopt_lsp.analysis.registers import Register
 from accelopt_lsp.analysis.rejections import NOT_AFFINE
-from accelopt_lsp.analysis.sequences import distinct, items_of, mutable_item
+from accelopt_lsp.analysis.sequences import items_of, mutable_item, shared_items
+from accelopt_lsp.analysis.sets import make_set, set_binary
 from accelopt_lsp.analysis.tensors import subscript_value, tensor_binary, tensor_unary
-from accelopt_lsp.analysis.texts import SomeText, formatted, joined
+from accelopt_lsp.analysis.texts import SomeText, formatted, joined, percent
 from accelopt_lsp.analysis.values import (
     ClassValue,
     Function,
@@ -78,7 +79,7 @@ def _list(m: Machine, node: ast.List) -> Value:
 
 @evaluates(ast.Set)
 def _set(m: Machine, node: ast.Set) -> Value:
-    return ListValue(distinct(_elements(m, node.elts)), tuple(m.loops))
+    return make_set(m, _elements(m, node.elts))
 
 
 def _elements(m: Machine, nodes: list[ast.expr]) -> list[Value]:
@@ -86,7 +87,7 @@ def _elements(m: Machine, nodes: list[ast.expr]) -> list[Value]:
     for node in nodes:
         if isinstance(node, ast.Starred):
             value = m.eval(node.value)
-            items = list(value.items) if isinstance(value, ListValue) else items_of(value)
+            items = items_of(value)
             if items is None:
                 raise Undecided("cannot unpack an unknown value")
             found.extend(items)
@@ -121,7 +122,25 @@ def hashable(value: Value) -> Any:
         return tuple(hashable(v) for v in value)
     if isinstance(value, Unknown | ListValue | dict | SomeText):
         raise Undecided("the key is not known")
+    if isinstance(value, Instance) and value.cls.kind != "enum":
+        return _object_key(value)
     return value
+
+
+def _object_key(value: Instance) -> Instance:
+    """The object that stands for all that equal this one.
+
+    Raises:
+        NeedSplit, Undecided: which ones do is not known.
+    """
+    cls = value.cls
+    if any(c.members and "__eq__" in c.members for c in cls.lineage()):
+        raise Undecided(f"{cls.name} says itself what equals it")
+    if cls.kind != "dataclass" or cls.by_identity:
+        return value
+    compared = {f.name for f in cls.fields if f.compare}
+    parts = [(type(v), hashable(v)) for k, v in value.fields.items() if k in compared]
+    return cls.equals.setdefault(tuple(parts), value)
 
 
 @evaluates(ast.JoinedStr)
@@ -165,6 +184,12 @@ def make_function(
 def _named(m: Machine, node: ast.NamedExpr) -> Value:
     value = m.eval(node.value)
     m.scope.assign(node.target.id, value)
+    scope = m.scope
+    while scope.inner and scope.parent is not None:
+        # It is bound outside the comprehension: to what its last iteration found.
+        scope = scope.parent
+        unknown = Unknown("a name that a comprehension sets")
+        m.journal.set_item(scope.names, node.target.id, unknown, scope)
     return value
 
 
@@ -349,7 +374,7 @@ def binary(m: Machine, node: ast.AST, op: ast.operator, left: Value, right: Valu
     if isinstance(op, ast.Pow):
         return _power(left, right)
     if isinstance(op, ast.Mod) and isinstance(left, str):
-        return SomeText(left)
+        return percent(left, right)
     if isinstance(left, str) and isinstance(right, str) and isinstance(op, ast.Add):
         return joined([left, right])
     function = _PYTHON.get(type(op))
@@ -361,7 +386,7 @@ def binary(m: Machine, node: ast.AST, op: ast.operator, left: Value, right: Valu
     return limited(function(left, right))
 
 
-_SPECIAL = {
+SPECIAL = {
     ast.Add: "add",
     ast.Sub: "sub",
     ast.Mult: "mul",
@@ -372,14 +397,18 @@ _SPECIAL = {
     ast.BitOr: "or",
     ast.BitAnd: "and",
     ast.MatMult: "matmul",
+    ast.LShift: "lshift",
+    ast.RShift: "rshift",
+    ast.BitXor: "xor",
 }
+"""Names of operators inside those of special methods."""
 
 
 def _object_binary(m: Machine, node: ast.AST, op: ast.operator, left: Value, right: Value) -> Value:
     """Operators that a class defines."""
     from accelopt_lsp.analysis.calls import call_value
 
-    name = _SPECIAL.get(type(op), "")
+    name = SPECIAL.get(type(op), "")
     for owner, other, special in ((left, right, f"__{name}__"), (right, left, f"__r{name}__")):
         method = method_of(m, owner, special)
         if method is not None:
@@ -477,15 +506,27 @@ def _index_binary(op: ast.operator, left: Any, right: Any) -> Value:
 
 
 def _list_binary(m: Machine, op: ast.operator, left: Any, right: Any) -> Value:
+    if any(isinstance(v, ListValue) and v.unordered for v in (left, right)):
+        return set_binary(m, op, left, right)
+    fixed = all(
+        isinstance(v, tuple) or (v.fixed if isinstance(v, ListValue) else True)
+        for v in (left, right)
+    )
+    if isinstance(op, ast.Add) and fixed:
+        both = (list(left), right.items) if isinstance(left, tuple) else (left.items, list(right))
+        if isinstance(left, ListValue) and isinstance(right, ListValue):
+            both = (left.items, right.items)
+        return ListValue([*both[0], *both[1]], tuple(m.loops), None, fixed=True)
     if isinstance(op, ast.Add) and isinstance(left, ListValue) and isinstance(right, ListValue):
         if len(left.items) + len(right.items) > MAX_LENGTH:
             raise Undecided("a list too long to analyze")
-        return ListValue([*left.items, *right.items], tuple(m.loops))
+        return ListValue([*shared_items(m, left), *shared_items(m, right)], tuple(m.loops))
     if isinstance(op, ast.Mult):
         items, times = (left, right) if isinstance(left, ListValue) else (right, left)
         if isinstance(items, ListValue) and isinstance(times, int):
             if len(items.items) * times <= MAX_LENGTH:
-                return ListValue(items.items * times, tuple(m.loops))
+                again = shared_items(m, items) * times
+                return ListValue(again, tuple(m.loops), None, fixed=items.fixed)
     raise Undecided("this list operation is not analyzed")
 
 

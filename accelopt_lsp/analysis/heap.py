@@ -15,11 +15,17 @@ from attrs import frozen
 from accelopt_lsp.analysis.affine import Affine, Var, split, subtract
 from accelopt_lsp.analysis.scope import UNBOUND, Journal, Scope
 from accelopt_lsp.analysis.values import (
+    Bound,
+    ClassValue,
+    Function,
     Instance,
+    Iteration,
     ListValue,
+    Repeat,
     Unknown,
     Value,
     adopted,
+    replace_var,
     type_signature,
     written_out,
 )
@@ -193,3 +199,38 @@ def _blur_origin(journal: Journal, origin: Any) -> None:
 def _shadow_again(adoptions: list[tuple[Any, Any]]) -> None:
     for value, origin in adoptions:
         value.shadow = origin
+
+
+def remembers(value: Value, var: Var, depth: int = 4) -> bool:
+    """Whether a value keeps a loop's variable where :func:`replace_var` does not reach it."""
+    if isinstance(value, Iteration):
+        return True
+    if not depth:
+        return False
+    if isinstance(value, Function):
+        scope: Scope | None = value.scope
+        while scope is not None and scope.parent is not None:
+            if any(_mentions(v, var) for v in scope.names.values()):
+                return True
+            scope = scope.parent
+        return False
+    if isinstance(value, Bound):
+        return any(remembers(v, var, depth - 1) for v in (value.function, *value.args))
+    children: Iterable[Value] = ()
+    if isinstance(value, tuple):
+        children = value
+    elif isinstance(value, ListValue | Repeat):
+        children = value.items
+    elif isinstance(value, dict):
+        children = value.values()
+    elif isinstance(value, Instance) and var in value.loops:
+        children = value.fields.values()
+    return any(remembers(child, var, depth - 1) for child in children)
+
+
+def _mentions(value: Value, var: Var) -> bool:
+    """Whether a value is another one in another iteration."""
+    if isinstance(value, Function | Instance | ClassValue):
+        return False
+    replaced = replace_var(value, var, var.low)
+    return replaced is not value and not (isinstance(value, Affine) and replaced == value)

@@ -52,7 +52,7 @@ def kind_of(value: Value) -> str | None:
     if isinstance(value, tuple) or (isinstance(value, ListValue) and value.fixed):
         return "tuple"
     if isinstance(value, ListValue):
-        return "list"
+        return "set" if value.unordered else "list"
     if isinstance(value, dict):
         return "dict"
     if isinstance(value, Range):
@@ -133,6 +133,8 @@ def _is_one(value: Value, kind: Value) -> Value:
     if kind.path in ("collections.abc.Sequence", "typing.Sequence"):
         return kind_of(value) in ("list", "tuple", "str", "range")
     if kind.path in ("collections.abc.Callable", "typing.Callable"):
+        if isinstance(value, Ref | Method) or class_of(value) is not None:
+            return Unknown("whether this value can be called")
         return isinstance(value, Function | Bound | ClassValue)
     if head in ("torch", "jax") and class_of(value) is None and not isinstance(value, HostArray):
         return False

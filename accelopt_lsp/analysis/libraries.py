@@ -118,6 +118,7 @@ def _field(m: Machine, args: list[Value], kwargs: dict[str, Value]) -> Value:
         kwargs.get("default_factory", MISSING),
         kwargs.get("init") is not False,
         kwargs.get("kw_only") is True,
+        kwargs.get("compare") is not False,
     )
 
 

@@ -31,7 +31,7 @@ from accelopt_lsp.analysis.affine import (
 from accelopt_lsp.analysis.carried import assigned_names, carried_names
 from accelopt_lsp.analysis.doubt import FUNCTION, end_of_loop, leaves
 from accelopt_lsp.analysis.expressions import check_condition, truth
-from accelopt_lsp.analysis.heap import NO_CHANGES, Cell, changes_of, deltas
+from accelopt_lsp.analysis.heap import NO_CHANGES, Cell, changes_of, deltas, remembers
 from accelopt_lsp.analysis.machine import (
     BREAK,
     MAX_PARTS,
@@ -44,10 +44,12 @@ from accelopt_lsp.analysis.machine import (
     executes,
 )
 from accelopt_lsp.analysis.scope import Scope
-from accelopt_lsp.analysis.sequences import iteration_of
+from accelopt_lsp.analysis.sequences import iteration_of, use_up
+from accelopt_lsp.analysis.sets import make_set
 from accelopt_lsp.analysis.statements import bind, forget
 from accelopt_lsp.analysis.tree import walk
 from accelopt_lsp.analysis.values import (
+    Function,
     Iteration,
     ListValue,
     Range,
@@ -55,8 +57,10 @@ from accelopt_lsp.analysis.values import (
     Unknown,
     Value,
     View,
+    flat_length,
     replace_var,
     type_signature,
+    written_out,
 )
 
 MAX_WHILE = 10_000
@@ -73,6 +77,10 @@ def _for(m: Machine, node: ast.For) -> Signal | None:
     if isinstance(value, View):
         text = f"{value.storage.name or 'a tensor'} cannot be iterated over; loop over indices"
         m.find("R005", text, node.iter)
+    try:
+        use_up(m, value)
+    except Undecided as why:
+        value = Unknown(str(why))
     found = iteration_of(value) if not isinstance(value, Unknown) else None
     if found is None:
         reason = value.reason if isinstance(value, Unknown) else "the loop's items are not known"
@@ -80,7 +88,17 @@ def _for(m: Machine, node: ast.For) -> Signal | None:
         bind(m, node.target, Unknown(reason, number=True))
         uncounted(m, node, _trips_text(node.iter), lambda: m.run(node.body))
         return None
+    start = m.snapshot()
     signal = Loop(m, node, node.target, found, lambda: m.run(node.body)).run()
+    if isinstance(value, ListValue) and flat_length(value.items) != found.length and signal is None:
+        m.restore(start)
+        reason = "a list that changes while a loop goes over it"
+        m.unknown(reason, node.lineno)
+        m.set_items(value, [Unknown(reason)])
+        bind(m, node.target, Unknown(reason))
+        uncounted(m, node, _trips_text(node.iter), lambda: m.run(node.body))
+        forget(m, node.body, reason)
+        return None
     if signal is None and node.orelse:
         return m.run(node.orelse)
     return None if signal is not None and signal[0] == BREAK else signal
@@ -371,6 +389,7 @@ class Loop:
             self.changes = changes_of(m.journal.entries[start:], var, first)
             if not self.changes.other:
                 self._check_lists(var, appended, used)
+                self._check_functions(var)
                 self._wrap_lists(var)
                 self._last_values(var)
         return signal
@@ -382,6 +401,20 @@ class Loop:
         grown -= self.changes.settled
         if grown and any(id(items) in grown for items in m.used_lists[used:]):
             raise split(((var, 1),), "a list that grows in a loop and is used there")
+
+    def _check_functions(self, var: Var) -> None:
+        """A function that outlives the iteration whose variables it knows is one of its own."""
+        kept: list[Value] = [cell.new for cell in self.changes.cells]
+        for grown in self.changes.grown:
+            kept.extend(grown.owner.items[grown.length :])
+        names = self.m.scope.names
+        own = [
+            value
+            for value in (names.get(name) for name in self.assigned)
+            if not (isinstance(value, Function) and value.scope is self.m.scope)
+        ]
+        if any(remembers(value, var) for value in (*kept, *own)):
+            raise split(((var, 1),), "a function that knows an iteration's variables")
 
     def _wrap_lists(self, var: Var) -> None:
         """Items appended during a visit stand for one run of items per iteration."""
@@ -453,6 +486,8 @@ def _list_comprehension(m: Machine, node: ast.ListComp) -> Value:
         m.journal.append(result.items, m.eval(node.elt), result)
 
     _comprehend(m, node.generators, add_item)
+    if isinstance(node, ast.SetComp):
+        return make_set(m, written_out(result.items))
     return result
 
 
@@ -473,7 +508,7 @@ def _dict_comprehension(m: Machine, node: ast.DictComp) -> Value:
 def _comprehend(
     m: Machine, generators: list[ast.comprehension], add_item: Callable[[], None]
 ) -> None:
-    outer, m.scope = m.scope, Scope(m.journal, m.scope)
+    outer, m.scope = m.scope, Scope(m.journal, m.scope, inner=True)
     try:
         _generate(m, generators, add_item)
     finally:
@@ -488,6 +523,7 @@ def _generate(
         return
     first, *rest = generators
     value = m.eval(first.iter)
+    use_up(m, value)
     found = iteration_of(value) if not isinstance(value, Unknown) else None
     if found is None:
         raise Undecided("a comprehension over something unknown")

@@ -117,6 +117,7 @@ class Machine:
         foreign_line: the statement that runs in another file.
         split_loops: loops whose iterations had to be told apart.
         memory, pure: results of functions that do nothing but compute; which ones are such.
+        cached: results of functions under ``lru_cache``, by function and arguments.
         guarded_imports: open ``try`` statements that expect a failing import.
     """
 
@@ -142,6 +143,7 @@ class Machine:
     split_loops: set[ast.AST] = field(factory=set)
     memory: dict[Any, Value] = field(factory=dict)
     pure: dict[Function, bool] = field(factory=dict)
+    cached: dict[Any, Value] = field(factory=dict)
     resolved: dict[str, Value] = field(factory=dict)
     touched: list[dict[tuple[int, Any], bool]] = field(factory=list)
     fresh: dict[int, int] = field(factory=dict)

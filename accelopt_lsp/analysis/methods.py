@@ -12,12 +12,15 @@ from accelopt_lsp.analysis.affine import Affine, Undecided
 from accelopt_lsp.analysis.host import host_method
 from accelopt_lsp.analysis.issue import call_api
 from accelopt_lsp.analysis.machine import MAX_LENGTH, Machine
-from accelopt_lsp.analysis.references import as_buffer, as_dtype, same_kind
+from accelopt_lsp.analysis.references import as_buffer, as_dtype
 from accelopt_lsp.analysis.registers import Register
 from accelopt_lsp.analysis.rejections import Rejected
+from accelopt_lsp.analysis.sequences import items_of, shared_items
+from accelopt_lsp.analysis.sets import set_method
 from accelopt_lsp.analysis.tensors import mesh_grid, reshape, select, size, sizes
 from accelopt_lsp.analysis.texts import text_method
 from accelopt_lsp.analysis.values import (
+    SOME_KEY,
     DynamicSlice,
     HostArray,
     IndexArray,
@@ -392,6 +395,8 @@ def _expand_dim(owner: View, dim: int) -> View:
 def _list_method(
     m: Machine, owner: ListValue, name: str, args: list[Value], kwargs: dict[str, Value]
 ) -> Value:
+    if owner.unordered:
+        return set_method(m, owner, name, args)
     if name == "append" and len(args) == 1:
         m.appended.append((owner, len(owner.items)))
         if owner.shadow is not None:
@@ -399,8 +404,14 @@ def _list_method(
         else:
             m.journal.append(owner.items, args[0], owner)
         return None
-    if name == "extend" and args and isinstance(args[0], ListValue | tuple):
-        extend(m, owner, args[0])
+    if name == "extend" and args:
+        more = args[0]
+        if not isinstance(more, ListValue | tuple):
+            known = None if isinstance(more, Unknown) else items_of(more)
+            more = (Unknown("what a list was extended by"),) if known is None else tuple(known)
+        extend(m, owner, more)
+        if isinstance(more, tuple) and more and isinstance(more[0], Unknown):
+            m.unknown(f"a list grows: {more[0].reason}")
         return None
     if name == "clear":
         m.set_items(owner, [])
@@ -408,9 +419,19 @@ def _list_method(
     if name in ("pop", "insert", "remove", "reverse", "sort", "index", "count"):
         if flat_length(owner.items) != len(owner.items):
             m.set_items(owner, written_out(owner.items))
-        return _changed_list(m, owner, name, args, kwargs)
+        if name in ("index", "count"):
+            return _changed_list(m, owner, name, args, kwargs)
+        if name == "insert":
+            m.alone(owner.loops)
+        try:
+            return _changed_list(m, owner, name, args, kwargs)
+        except (Undecided, ValueError, TypeError, LookupError) as why:
+            reason = f"a list changes in a way that is not known: {why}"
+            m.unknown(reason)
+            m.set_items(owner, [Unknown(reason)])
+            raise
     if name == "copy":
-        return ListValue(list(owner.items), tuple(m.loops))
+        return ListValue(shared_items(m, owner), tuple(m.loops))
     m.set_items(owner, [Unknown(f"list.{name} is not analyzed")])
     return Unknown(f"list.{name} is not analyzed")
 
@@ -419,11 +440,13 @@ def _changed_list(
     m: Machine, owner: ListValue, name: str, args: list[Value], kwargs: dict[str, Value]
 ) -> Value:
     """Methods of a list whose items are written out."""
+    from accelopt_lsp.analysis.comparisons import equal
+
     items = list(owner.items)
     if name in ("index", "count", "remove"):
-        same = [n for n, item in enumerate(items) if same_kind(item, args[0])]
         if any(isinstance(item, Unknown | Affine) for item in (*items, args[0])):
             raise Undecided(f"list.{name} among values that are not known")
+        same = [n for n, item in enumerate(items) if equal(m, item, args[0])]
         if name == "count":
             return len(same)
         if not same:
@@ -458,6 +481,8 @@ def sorted_items(m: Machine, items: list[Value], kwargs: dict[str, Value]) -> li
     """
     from accelopt_lsp.analysis.calls import call_value
 
+    if isinstance(kwargs.get("reverse"), Unknown | Affine):
+        raise Undecided("the order of these values is not known")
     key = kwargs.get("key")
     place = ast.Pass(lineno=m.line, col_offset=0)
     keys = items if key is None else [call_value(m, place, key, [i], {}, {}) for i in items]
@@ -491,6 +516,8 @@ def _dict_method(
 ) -> Value:
     from accelopt_lsp.analysis.expressions import hashable
 
+    if SOME_KEY in owner and name not in ("update", "clear"):
+        raise Undecided(SOME_KEY.reason)
     if name == "get" and args:
         key = hashable(args[0])
         m.reads(owner, key)
@@ -507,14 +534,18 @@ def _dict_method(
     if name == "copy":
         return m.new_dict(owner)
     if name == "update":
-        given = args[0] if args and isinstance(args[0], dict) else {}
+        given: dict[Any, Value] = args[0] if args and isinstance(args[0], dict) else {}
         if args and not isinstance(args[0], dict):
-            raise Undecided("dict.update with something unknown")
+            given = _pairs(m, owner, args[0])
         for key, value in {**given, **kwargs}.items():
             m.set_entry(owner, owner, key, value)
         return None
     if name == "setdefault" and args:
-        key = hashable(args[0])
+        try:
+            key = hashable(args[0])
+        except Undecided:
+            m.set_entry(owner, owner, SOME_KEY, Unknown(SOME_KEY.reason))
+            raise
         if key not in owner:
             m.set_entry(owner, owner, key, args[1] if len(args) > 1 else None)
         return owner[key]
@@ -525,8 +556,37 @@ def _dict_method(
         value = owner[key]
         m.journal.remove(owner, key, owner)
         return value
+    if name == "popitem" and owner:
+        key = next(reversed(owner))
+        value = owner[key]
+        m.journal.remove(owner, key, owner)
+        return (key, value)
     if name == "clear":
         for key in list(owner):
             m.journal.remove(owner, key, owner)
         return None
     return Unknown(f"dict.{name} is not analyzed")
+
+
+def _pairs(m: Machine, owner: dict[Any, Value], given: Value) -> dict[Any, Value]:
+    """What ``dict.update`` takes from a sequence of pairs.
+
+    Raises:
+        Undecided: that is not known; nothing that the dictionary holds is any more.
+    """
+    from accelopt_lsp.analysis.expressions import hashable
+
+    pairs = None if isinstance(given, Unknown) else items_of(given)
+    found: dict[Any, Value] = {}
+    for pair in pairs or ():
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            pairs = None
+            break
+        found[hashable(pair[0])] = pair[1]
+    if pairs is None:
+        reason = "a dictionary changes in a way that is not known"
+        m.unknown(reason)
+        for key in list(owner):
+            m.set_entry(owner, owner, key, Unknown(reason))
+        raise Undecided(reason)
+    return found

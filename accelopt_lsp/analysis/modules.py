@@ -57,6 +57,7 @@ class Home:
         current: number of the statement that runs now.
         steps: spent on its statements.
         free: names that it takes from elsewhere, such as ``nl`` and ``len``.
+        partial: names that statements bind or change which have not run yet.
     """
 
     parsed: Parsed | None
@@ -69,6 +70,7 @@ class Home:
     current: int = LAST
     steps: int = 0
     free: dict[str, Value] = field(factory=dict)
+    partial: set[str] = field(factory=set)
 
     def __attrs_post_init__(self) -> None:
         self.scope = Scope(Journal())
@@ -110,6 +112,7 @@ class Home:
         if len(numbers) > 1:
             # Bound more than once: who reads it in between must see the earlier value.
             earlier = [n for n in numbers if n < self.current] or numbers
+            (self.partial.add if earlier[-1] < numbers[-1] else self.partial.discard)(name)
             numbers = tuple(
                 n
                 for n in range(numbers[0], earlier[-1] + 1)
@@ -117,8 +120,24 @@ class Home:
             )
         for number in numbers:
             if number not in self.done:
+                if number not in parsed.bindings[name]:
+                    # It runs on the way: what else binds its names has not run.
+                    self.partial.update(
+                        other
+                        for other, all_of in parsed.bindings.items()
+                        if all_of[0] <= number < all_of[-1] and number in all_of
+                    )
                 self._evaluate(m, parsed.tree.body[number], number, name)
+        if self.partial and self.current == LAST:
+            self._complete(m)
         return self.scope.names.get(name, UNBOUND)
+
+    def _complete(self, m: Machine) -> None:
+        """Run what changes names that were read already, up to the statement that runs now."""
+        bindings = self.parsed.bindings if self.parsed is not None else {}
+        for name in sorted(self.partial):
+            if bindings[name][0] < self.current:
+                self.lookup(m, name)
 
     def _evaluate(self, m: Machine, statement: ast.stmt, number: int, name: str) -> None:
         if isinstance(statement, ast.ImportFrom):
@@ -131,6 +150,7 @@ class Home:
         self.done.add(number)
         outer, self.current = self.current, number
         try:
+            self._complete(m)
             problem = m.apart(self, [statement])
         except RecursionError:
             self.done.discard(number)

@@ -18,7 +18,10 @@ Value = Any
 
 @define(slots=True, eq=False)
 class Function:
-    """A function or lambda of the file, with the scope it closes over."""
+    """A function or lambda of the file, with the scope it closes over.
+
+    ``cached``: ``lru_cache`` gives the first result again for arguments that were given before.
+    """
 
     name: str
     node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
@@ -26,6 +29,7 @@ class Function:
     owner: ClassValue | None = field(default=None, kw_only=True)
     defaults: list[Value] = field(factory=list)
     keyword_defaults: dict[str, Value] = field(factory=dict)
+    cached: bool = False
 
 
 @frozen(slots=True, eq=False)
@@ -41,7 +45,7 @@ class Bound:
 class Descriptor:
     """What a decorator made of a function of a class body.
 
-    ``kind``: ``static``, ``class`` or ``property`` (with its setter, if there is one).
+    ``kind``: ``static``, ``class``, ``cached`` or ``property`` (with its setter, if any).
     """
 
     kind: str
@@ -74,6 +78,9 @@ class ClassValue:
         problem: why its objects cannot be known.
         members: what its body defines; None before that was evaluated.
         roster: members of an enumeration by name, without aliases.
+        by_identity: a dataclass whose objects equal nothing but themselves.
+        ordered: a dataclass whose objects are ordered as their fields are.
+        equals: objects that stand as keys for all that equal them, by their fields.
     """
 
     name: str
@@ -88,6 +95,9 @@ class ClassValue:
     problem: str = ""
     members: dict[str, Value] | None = None
     roster: dict[str, Value] = field(factory=dict)
+    by_identity: bool = False
+    ordered: bool = False
+    equals: dict[Any, Instance] = field(factory=dict)
 
     def lineage(self) -> Iterator[ClassValue]:
         """The class and those that it inherits from."""
@@ -107,6 +117,7 @@ class Field:
         factory: what makes the default, or :data:`MISSING`.
         init: whether it is a parameter.
         keyword: whether it is a keyword-only parameter.
+        compare: whether it counts where objects are compared.
     """
 
     name: str
@@ -114,6 +125,7 @@ class Field:
     factory: Value
     init: bool = True
     keyword: bool = False
+    compare: bool = True
 
 
 @frozen(slots=True, eq=False)
@@ -124,6 +136,7 @@ class FieldSpec:
     factory: Value
     init: bool = True
     keyword: bool = False
+    compare: bool = True
 
 
 MISSING: Any = object()

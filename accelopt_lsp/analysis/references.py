@@ -11,6 +11,8 @@ from accelopt_lsp.analysis.names import canonical_path
 from accelopt_lsp.analysis.scope import UNBOUND
 from accelopt_lsp.analysis.values import (
     Blocks,
+    Bound,
+    Function,
     Grid,
     HostArray,
     IndexArray,
@@ -82,6 +84,10 @@ def attribute_of(m: Machine, value: Value, name: str) -> Value:
     if isinstance(value, ModuleValue):
         found = value.home.attribute(m, name)
         return Unknown(f"{value.home.name} has no {name!r}") if found is UNBOUND else found
+    if isinstance(value, Function | Bound):
+        if name in ("__name__", "__qualname__") and isinstance(value, Function):
+            return value.name
+        return Unknown(f"what .{name} of a function is")
     return Method(value, name)
 
 

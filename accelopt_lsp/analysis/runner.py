@@ -12,6 +12,7 @@ from accelopt_lsp.analysis import (  # noqa: F401 - they register what they hand
     comparisons,
     expressions,
     loops,
+    matching,
     statements,
 )
 from accelopt_lsp.analysis.affine import NeedSplit, Undecided

@@ -70,7 +70,8 @@ class Journal:
 class Scope:
     """Names of one function (or of the module), with the scope around it.
 
-    ``home``: the module that the code stands in (:class:`~accelopt_lsp.analysis.modules.Home`).
+    ``home``: the module that the code stands in (:class:`~accelopt_lsp.analysis.modules.Home`);
+    ``inner``: a comprehension's, which walrus names go out of.
     """
 
     journal: Journal
@@ -78,6 +79,7 @@ class Scope:
     names: dict[str, Any] = field(factory=dict)
     outer_names: set[str] = field(factory=set)
     home: Any = None
+    inner: bool = False
 
     def __attrs_post_init__(self) -> None:
         if self.parent is not None:

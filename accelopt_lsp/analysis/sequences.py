@@ -8,7 +8,9 @@ from accelopt_lsp.analysis.affine import Affine, Undecided, add, bounds, scale, 
 from accelopt_lsp.analysis.machine import Machine
 from accelopt_lsp.analysis.references import same_kind
 from accelopt_lsp.analysis.registers import Register
+from accelopt_lsp.analysis.texts import SomeText
 from accelopt_lsp.analysis.values import (
+    SOME_KEY,
     ClassValue,
     Grid,
     Instance,
@@ -38,6 +40,8 @@ def iteration_of(value: Value) -> Iteration | None:
                 value.length(), lambda i: Register(add(start, scale(i, step)), frozen=True)
             )
         return Iteration(value.length(), lambda i: add(start, scale(i, step)))
+    if isinstance(value, SomeText):
+        return None
     if isinstance(value, ListValue):
         runs = any(isinstance(i, Repeat) for i in value.items)
         return Iteration(flat_length(value.items), lambda i: item_at(value, i), runs)
@@ -45,16 +49,32 @@ def iteration_of(value: Value) -> Iteration | None:
     if isinstance(value, tuple):
         known = list(value)
     elif isinstance(value, dict):
+        if SOME_KEY in value:
+            return None
         known = list(value)
     elif isinstance(value, Grid):
         known = list(value.axes)
     elif isinstance(value, ClassValue) and value.kind == "enum":
         known = list(value.roster.values())
-    elif isinstance(value, str) and type(value) is str:
+    elif isinstance(value, str):
         known = list(value)
     if known is None:
         return None
     return Iteration(len(known), lambda i: list_item(known, i), False)
+
+
+def use_up(m: Machine, value: Value) -> None:
+    """What goes over an iterator finds nothing in it a second time.
+
+    Raises:
+        NeedSplit, Undecided: it is used up, or was made in front of a loop that uses it.
+    """
+    if not isinstance(value, Iteration) or value.loops is None:
+        return
+    m.alone(value.loops)
+    if value.uses:
+        raise Undecided("an iterator that was used up before")
+    m.journal.append(value.uses, True)
 
 
 def required(value: Value) -> Iteration:
@@ -125,6 +145,15 @@ def part_of(m: Machine, owner: tuple[Value, ...] | ListValue, key: slice) -> lis
     return written_out(items)[key]
 
 
+def shared_items(m: Machine, owner: ListValue) -> list[Value]:
+    """Items of a list that another one is going to hold too: the same objects, not likenesses."""
+    if _holds_mutable(owner.items):
+        if flat_length(owner.items) > MAX_ITEMS:
+            raise Undecided("a long list of objects that is copied")
+        m.set_items(owner, written_out(owner.items))
+    return list(owner.items)
+
+
 def _holds_mutable(items: list[Value]) -> bool:
     runs = [i for i in items if isinstance(i, Repeat)]
     return any(
@@ -140,11 +169,18 @@ def distinct(items: list[Value]) -> list[Value]:
     """
     found: list[Value] = []
     for item in items:
-        if isinstance(item, Unknown | Affine | Repeat):
+        if isinstance(item, Affine):
+            raise split(item.terms, "a set of values that depend on the iteration")
+        if isinstance(item, Unknown | Repeat | SomeText) or _says_itself(item):
             raise Undecided("a set of values that are not known")
         if not any(same_kind(item, other) for other in found):
             found.append(item)
     return found
+
+
+def _says_itself(item: Value) -> bool:
+    """An object that equals others than itself."""
+    return isinstance(item, Instance) and item.cls.kind != "enum"
 
 
 def mutable_item(m: Machine, node: ast.Subscript) -> Value:

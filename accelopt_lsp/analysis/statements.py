@@ -8,12 +8,20 @@ from math import prod
 from attrs import evolve
 
 from accelopt_lsp.analysis.affine import Affine, Undecided, Var, symbol
+from accelopt_lsp.analysis.calls import call_value, is_lazy
 from accelopt_lsp.analysis.carried import stored_names
-from accelopt_lsp.analysis.classes import define_class, set_attribute
+from accelopt_lsp.analysis.classes import define_class, method_of, set_attribute
 from accelopt_lsp.analysis.creation import fill, renamed
 from accelopt_lsp.analysis.decorators import decorated
 from accelopt_lsp.analysis.doubt import leaves
-from accelopt_lsp.analysis.expressions import binary, check_condition, make_function, truth
+from accelopt_lsp.analysis.expressions import (
+    SPECIAL,
+    binary,
+    check_condition,
+    make_function,
+    truth,
+)
+from accelopt_lsp.analysis.in_place import assign_part, augment_in_place, delete_item, once
 from accelopt_lsp.analysis.issue import (
     call_api,
     can_write,
@@ -31,14 +39,15 @@ from accelopt_lsp.analysis.machine import (
     Signal,
     executes,
 )
-from accelopt_lsp.analysis.methods import extend
 from accelopt_lsp.analysis.modules import ImportFails, catches_imports, run_import
 from accelopt_lsp.analysis.sequences import MAX_ITEMS, mutable_item
 from accelopt_lsp.analysis.tensors import index_parts, select, select_block
 from accelopt_lsp.analysis.values import (
+    SOME_KEY,
     Blocks,
     Grid,
     IndexArray,
+    Instance,
     ListValue,
     Mask,
     Ref,
@@ -94,6 +103,8 @@ def _nothing(m: Machine, node: ast.stmt) -> Signal | None:
 @executes(ast.Assign)
 def _assign(m: Machine, node: ast.Assign) -> Signal | None:
     value = m.eval(node.value)
+    if isinstance(node.value, ast.GeneratorExp | ast.Call) and is_lazy(m, node.value):
+        value = Unknown("an iterator that is kept under a name")
     for target in node.targets:
         bind(m, target, value, node.value)
     return None
@@ -202,17 +213,25 @@ def _assign_item(m: Machine, target: ast.Subscript, value: Value, source: ast.ex
         m.find("R008", "an index cannot be assigned to; nisa.iota makes a tile of it", target)
     elif isinstance(owner, ListValue):
         _assign_list_item(m, owner, m.eval(target.slice), value)
+    elif isinstance(owner, Instance):
+        method = method_of(m, owner, "__setitem__")
+        if method is None:
+            raise Undecided("an item of an object that is not known is set")
+        call_value(m, target, method, [m.eval(target.slice), value], {}, {})
     elif isinstance(owner, dict):
         from accelopt_lsp.analysis.expressions import hashable
 
         try:
             m.set_entry(owner, owner, hashable(m.eval(target.slice)), value)
         except Undecided:
-            for key in list(owner):
-                m.set_entry(owner, owner, key, Unknown("a key of the dictionary is not known"))
+            for key in (*owner, SOME_KEY):
+                m.set_entry(owner, owner, key, Unknown(SOME_KEY.reason))
 
 
 def _assign_list_item(m: Machine, owner: ListValue, index: Value, value: Value) -> None:
+    if isinstance(index, slice):
+        assign_part(m, owner, index, value)
+        return
     length = flat_length(owner.items)
     whole = _only_loop_since(m, owner)
     if whole is not None and whole.trips > 1 and index == symbol(whole):
@@ -297,16 +316,22 @@ def _broadcast_free(value: View, place: View) -> View:
 
 @executes(ast.AugAssign)
 def _augmented(m: Machine, node: ast.AugAssign) -> Signal | None:
-    current = m.eval(node.target)
+    target = once(m, node.target)
+    current = m.eval(target)
     value = m.eval(node.value)
     if isinstance(current, View):
         augment_tile(m, node, current, value)
         return None
-    if isinstance(current, ListValue) and isinstance(node.op, ast.Add):
-        if isinstance(value, ListValue | tuple):
-            extend(m, current, value)
+    if isinstance(current, ListValue | dict) and not getattr(current, "fixed", False):
+        augment_in_place(m, node.op, current, value)
+        return None
+    if isinstance(current, Instance):
+        name = f"__i{SPECIAL.get(type(node.op), '')}__"
+        method = method_of(m, current, name)
+        if method is not None:
+            bind(m, target, call_value(m, node, method, [value], {}, {}))
             return None
-    bind(m, node.target, binary(m, node, node.op, current, value))
+    bind(m, target, binary(m, node, node.op, current, value))
     return None
 
 
@@ -397,11 +422,21 @@ def _raise(m: Machine, node: ast.Raise) -> Signal | None:
 
 @executes(ast.With, ast.AsyncWith)
 def _with(m: Machine, node: ast.With) -> Signal | None:
+    leave: list[Value] = []
     for item in node.items:
         value = m.eval(item.context_expr)
+        if isinstance(value, Instance):
+            enter, exits = method_of(m, value, "__enter__"), method_of(m, value, "__exit__")
+            if enter is None or exits is None:
+                raise Undecided(f"{value.cls.name} cannot be used by `with`")
+            leave.append(exits)
+            value = call_value(m, item.context_expr, enter, [], {}, {})
         if item.optional_vars is not None:
             bind(m, item.optional_vars, value)
-    return m.run(node.body)
+    signal = m.run(node.body)
+    for method in reversed(leave):
+        call_value(m, node, method, [None, None, None], {}, {})
+    return signal
 
 
 @executes(ast.Try)
@@ -445,6 +480,14 @@ def _delete(m: Machine, node: ast.Delete) -> Signal | None:
     for target in node.targets:
         if isinstance(target, ast.Name):
             m.scope.remove(target.id)
+        elif isinstance(target, ast.Attribute):
+            owner = m.eval(target.value)
+            if not isinstance(owner, Instance) or target.attr not in owner.fields:
+                raise Undecided("an attribute that is deleted")
+            m.reads(owner.fields, target.attr)
+            m.journal.remove(owner.fields, target.attr, owner)
+        elif isinstance(target, ast.Subscript):
+            delete_item(m, target)
     return None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from string import Formatter
 
 from accelopt_lsp.analysis.affine import Affine, Undecided
 from accelopt_lsp.analysis.machine import MAX_LENGTH, Machine
@@ -88,6 +89,15 @@ def formatted(m: Machine, value: Value, spec: str, conversion: int) -> str:
     return text_of(m, value)
 
 
+def percent(text: str, given: Value) -> str:
+    """``text % given``."""
+    values = given if isinstance(given, tuple) else (given,)
+    known = all(type(v) in (bool, int, float, str) for v in values)
+    if not known or isinstance(text, SomeText) or _WIDE.search(text) or "*" in text:
+        return SomeText("?")
+    return text % tuple(values)
+
+
 _METHODS = frozenset(
     "lower upper strip lstrip rstrip title capitalize swapcase split rsplit splitlines replace "
     "startswith endswith find rfind index count isdigit isalpha isidentifier isupper islower "
@@ -111,7 +121,12 @@ def text_method(
             [p for n, item in enumerate(items) for p in ((owner, item) if n else (item,))]
         )
     if name == "format":
-        return SomeText("?")
+        known = all(type(v) in (bool, int, float, str) for v in (*args, *kwargs.values()))
+        simple = not isinstance(owner, SomeText) and not _WIDE.search(owner)
+        nested = any("{" in (spec or "") for _, _, spec, _ in Formatter().parse(owner))
+        if not known or not simple or nested:
+            return SomeText("?")
+        return str.__str__(owner).format(*args, **kwargs)
     plain = all(isinstance(a, str | int | None) and not isinstance(a, SomeText) for a in args)
     tuples = all(isinstance(a, tuple) and all(isinstance(t, str) for t in a) for a in args)
     if isinstance(owner, SomeText) or kwargs or not (plain or tuples):

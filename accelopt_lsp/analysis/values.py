@@ -216,12 +216,15 @@ class DynamicSlice:
 class Iteration:
     """What a loop runs over: how many items, and each of them by its number.
 
-    ``symbolic``: items may be asked for by a loop variable; else each is its own.
+    ``symbolic``: items may be asked for by a loop variable; else each is its own. ``loops``: those
+    open when Python made an iterator of it, which gives its items once; ``uses`` has an entry then.
     """
 
     length: int
     item: Callable[[Linear], Value]
     symbolic: bool = True
+    loops: tuple[Var, ...] | None = None
+    uses: list[bool] = field(factory=list)
 
 
 @frozen(slots=True, eq=False)
@@ -247,6 +250,7 @@ class ListValue:
         shadow: the list of which this is one iteration's likeness, if it is one.
         holder: where a likeness was taken from: (list, index), or the likeness that holds it.
         fixed: it is a tuple, though with runs in it.
+        unordered: it is a set: each item once.
     """
 
     items: list[Value] = field(factory=list)
@@ -254,6 +258,11 @@ class ListValue:
     shadow: ListValue | None = None
     fixed: bool = False
     holder: Any = None
+    unordered: bool = False
+
+
+SOME_KEY = Unknown("a key of the dictionary is not known")
+"""Key of dictionaries which hold something under a key that is not known."""
 
 
 class DictValue(dict[Any, Value]):
@@ -340,17 +349,56 @@ def replace_var(value: Value, var: Var, replacement: Linear) -> Value:
         return evolve(value, items=tuple(replace_var(v, var, replacement) for v in value.items))
     if isinstance(value, Instance | DictValue) and var in value.loops:
         return _replaced_table(value, var, replacement)
-    if isinstance(value, Method) and isinstance(value.owner, Instance):
+    if isinstance(value, Method):
         owner = replace_var(value.owner, var, replacement)
         return value if owner is value.owner else Method(owner, value.name)
-    return value
+    parts = _PARTS.get(value.__class__)
+    return value if parts is None else _replaced_parts(value, parts, var, replacement)
+
+
+_PARTS: dict[type, tuple[str, ...]] = {
+    Bound: ("function", "args", "kwargs"),
+    Function: ("defaults", "keyword_defaults"),
+    Range: ("start", "stop"),
+    DynamicSlice: ("start",),
+    Mask: ("terms",),
+    Grid: ("axes",),
+    slice: ("start", "stop", "step"),
+}
+"""What values hold that may depend on a loop's variable."""
+
+
+def _replaced_parts(value: Value, names: tuple[str, ...], var: Var, replacement: Linear) -> Value:
+    """A value some parts of which depend on a loop's variable."""
+    new: dict[str, Value] = {}
+    for name in names:
+        part = getattr(value, name)
+        found: Value
+        if isinstance(part, list):
+            found = [replace_var(v, var, replacement) for v in part]
+            same = all(a is b for a, b in zip(found, part, strict=True))
+        elif isinstance(part, Mapping):
+            found = {k: replace_var(v, var, replacement) for k, v in part.items()}
+            same = all(found[k] is v for k, v in part.items())
+        else:
+            found = replace_var(part, var, replacement)
+            same = found is part or (isinstance(part, Affine) and found == part)
+        if not same:
+            new[name] = found
+    if not new:
+        return value
+    if isinstance(value, slice):
+        return slice(*(new.get(name, getattr(value, name)) for name in names))
+    return evolve(value, **new)
 
 
 def _replaced_list(value: ListValue, var: Var, replacement: Linear) -> ListValue:
     items = [replace_var(v, var, replacement) for v in value.items]
     if var not in value.loops and all(a is b for a, b in zip(items, value.items, strict=True)):
         return value
-    copy = ListValue(items, _outside(value.loops, var), value, value.fixed)
+    copy = ListValue(
+        items, _outside(value.loops, var), value, value.fixed, unordered=value.unordered
+    )
     _hold(copy, items)
     return copy
 

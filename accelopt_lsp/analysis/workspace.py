@@ -137,8 +137,12 @@ def parse_module(
     """What a module binds where."""
     bindings: dict[str, list[int]] = {}
     stars: list[ast.ImportFrom] = []
+    functions = {
+        s.name: s for s in tree.body if isinstance(s, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
     for number, statement in enumerate(tree.body):
-        for name in dict.fromkeys(_bound(statement, stars)):
+        names = [*_bound(statement, stars), *_changed_by_calls(statement, functions)]
+        for name in dict.fromkeys(names):
             bindings.setdefault(name, []).append(number)
     return Parsed(
         tree,
@@ -200,6 +204,39 @@ def _changed(node: ast.stmt) -> Iterator[str]:
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
             if call.func.attr in _CHANGING:
                 yield from _targets(call.func.value)
+
+
+def _changed_by_calls(node: ast.stmt, functions: Mapping[str, ast.stmt]) -> Iterator[str]:
+    """What a top-level statement changes by calling the module's own functions.
+
+    Decorators are such calls. A statement that is a call may change its arguments too.
+    """
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        roots: list[ast.AST] = list(node.decorator_list)
+        callees = [d.func if isinstance(d, ast.Call) else d for d in node.decorator_list]
+    else:
+        roots = [node]
+        callees = []
+    for root in roots:
+        for call in ast.walk(root):
+            if isinstance(call, ast.Call):
+                callees.append(call.func)
+                if isinstance(node, ast.Expr):
+                    for argument in call.args:
+                        yield from _targets(argument)
+    for callee in callees:
+        function = functions.get(callee.id) if isinstance(callee, ast.Name) else None
+        for inner in ast.walk(function) if function is not None else ():
+            if isinstance(inner, ast.Global):
+                yield from inner.names
+            elif isinstance(inner, ast.Assign):
+                for target in inner.targets:
+                    if isinstance(target, ast.Subscript | ast.Attribute):
+                        yield from _targets(target)
+            elif isinstance(inner, ast.AugAssign) and not isinstance(inner.target, ast.Name):
+                yield from _targets(inner.target)
+            if isinstance(inner, ast.Expr | ast.Assign | ast.AnnAssign | ast.AugAssign):
+                yield from _changed(inner)
 
 
 def aliases_of_tree(tree: ast.Module) -> Aliases:

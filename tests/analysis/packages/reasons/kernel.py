@@ -58,3 +58,73 @@ def caught(x):
     tile = nl.ndarray((128, 64), dtype=x.dtype, buffer=nl.sbuf)
     for _ in range(guarded(0)):
         nisa.memset(dst=tile, value=0.0)
+
+
+# accelopt: x=f32[128,64]
+# expect-reason: an iterator that was used up before
+@nki.jit
+def iterator_used_up(x):
+    tile = nl.ndarray((128, 64), dtype=x.dtype, buffer=nl.sbuf)
+    pairs = zip([1, 2], [3, 4], strict=True)
+    for _ in range(2):
+        for a, b in pairs:
+            nisa.memset(dst=tile[:, a : a + b], value=0.0)
+
+
+# accelopt: x=f32[128,64]
+# expect-reason: an iterator that is kept under a name
+@nki.jit
+def generator_kept(x):
+    tile = nl.ndarray((128, 64), dtype=x.dtype, buffer=nl.sbuf)
+    width = 1
+    widths = (width * i for i in range(1, 4))
+    width = 4
+    for n in widths:
+        nisa.memset(dst=tile[:, 0:n], value=0.0)
+
+
+# accelopt: x=f32[128,64]
+# expect-reason: a generator that does something and may end early
+@nki.jit
+def generator_ends_early(x):
+    tile = nl.ndarray((128, 64), dtype=x.dtype, buffer=nl.sbuf)
+
+    def touch(i):
+        nisa.memset(dst=tile[:, i : i + 1], value=0.0)
+        return i
+
+    any(touch(i) > 2 for i in range(8))
+
+
+# accelopt: x=f32[128,64]
+# expect-reason: a list that changes while a loop goes over it
+@nki.jit
+def list_grows_under_loop(x):
+    tile = nl.ndarray((128, 64), dtype=x.dtype, buffer=nl.sbuf)
+    widths = [32]
+    for width in widths:
+        nisa.memset(dst=tile[:, 0:width], value=0.0)
+        if width > 4:
+            widths.append(width // 2)
+
+
+# accelopt: x=f32[128,64]
+# expect-reason: the length of a text that is not known
+@nki.jit
+def length_of_text(x):
+    tile = nl.ndarray((128, 64), dtype=x.dtype, buffer=nl.sbuf)
+    for i in range(5, 12):
+        for _ in range(len(f"{i}")):
+            nisa.memset(dst=tile, value=0.0)
+
+
+# accelopt: x=f32[128,64]
+# expect-reason: a key of the dictionary is not known
+@nki.jit
+def unknown_key(x):
+    tile = nl.ndarray((128, 64), dtype=x.dtype, buffer=nl.sbuf)
+    widths = {}
+    for i in range(6):
+        widths["%s" % x.shape[i:]] = i
+    for width in widths.values():
+        nisa.memset(dst=tile[:, 0 : width + 1], value=0.0)
