@@ -78,7 +78,7 @@ def new_machine(
     target = target or get_target("trn2")
     workspace = workspace or Workspace()
     homes: dict[Any, Home] = document.cache.setdefault(_HOMES, {})
-    key = (path, target.name, dialect, id(workspace))
+    key = (path, target.name, dialect, id(workspace), workspace.revision)
     home = homes.get(key)
     if home is None or home.workspace is not workspace:
         names = aliases if aliases is not None else find_aliases(document)

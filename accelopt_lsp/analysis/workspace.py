@@ -316,12 +316,14 @@ class Workspace:
         evaluated: evaluated modules by (path, target, dialect), kept while nothing that they
             rest on changes.
         looked_up: what else was found out about files, until the next :meth:`refresh`.
+        revision: counts the times at which files were found to have changed.
     """
 
     overlay: Overlay | None = None
     limits: Limits = Limits()
     evaluated: dict[Any, Any] = field(factory=dict)
     looked_up: dict[Any, Any] = field(factory=dict)
+    revision: int = 0
     _sources: dict[Path, Source | None] = field(factory=dict)
     _stamps: dict[Path, tuple[int, int] | None] = field(factory=dict)
     _texts: dict[Path, tuple[tuple[int, int] | None, str | None]] = field(factory=dict)
@@ -344,6 +346,7 @@ class Workspace:
                 if (now.digest if now else None) != (source.digest if source else None):
                     changed.add(str(path))
         if changed:
+            self.revision += 1
             self._roots.clear()
             for key, module in list(self.evaluated.items()):
                 if (

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import itertools
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from attrs import define, field, frozen
@@ -33,13 +33,19 @@ class WorkerError(RuntimeError):
 
 
 class Worker:
-    """The warm analysis process: one request at a time, urgent ones first."""
+    """The warm analysis process: one request at a time, urgent ones first.
+
+    Attributes:
+        buffers: gives what the process must know of open documents before its next request:
+            all of them if it is a new one, else what has changed; None if nothing has.
+    """
 
     def __init__(
         self, command: Sequence[str] = WORKER, time_limit: float = TIME_LIMIT_SECONDS
     ) -> None:
         self.command = tuple(command)
         self.time_limit = time_limit
+        self.buffers: Callable[[bool], Mapping[str, str | None] | None] = lambda new: None
         self._child: Child | None = None
         self._waiting: asyncio.PriorityQueue[Any] = asyncio.PriorityQueue()
         self._order = itertools.count()
@@ -78,11 +84,16 @@ class Worker:
 
     async def _exchange(self, operation: str, argument: Any) -> Any:
         try:
-            if self._child is None or not self._child.alive:
+            new = self._child is None or not self._child.alive
+            if self._child is None or new:
                 self._child = await Child.start(self.command)
                 # Imports take their time, the more so on a busy machine; analyses do not.
                 await self._child.send("warm", None)
                 await asyncio.wait_for(self._child.receive(), START_LIMIT_SECONDS)
+            buffers = self.buffers(new)
+            if buffers is not None:
+                await self._child.send("buffers", buffers)
+                await asyncio.wait_for(self._child.receive(), self.time_limit)
             await self._child.send(operation, argument)
             kind, *rest = await asyncio.wait_for(self._child.receive(), self.time_limit)
         except TimeoutError:
@@ -171,6 +182,20 @@ class Analyses:
         self._read = read
         self._finished = finished
         self._entries: dict[str, _Entry] = {}
+        self._told: dict[str, int] = {}
+        worker.buffers = self._buffers
+
+    def _buffers(self, new: bool) -> Mapping[str, str | None] | None:
+        """Texts of open documents that the worker does not know yet; None for closed ones."""
+        if new:
+            self._told.clear()
+        open_ = {str(d.path): d for d in self._documents}
+        changed: dict[str, str | None] = {
+            path: d.text for path, d in open_.items() if self._told.get(path) != d.generation
+        }
+        changed |= dict.fromkeys(self._told.keys() - open_.keys())
+        self._told = {path: d.generation for path, d in open_.items()}
+        return changed or None
 
     def latest(self, uri: str) -> Analysed | None:
         """The last finished analysis, perhaps of an earlier text."""
@@ -206,6 +231,14 @@ class Analyses:
         entry.read.clear()
         if entry.task is None or entry.task.done():
             entry.task = asyncio.create_task(self._run(document.uri, entry))
+
+    def schedule_importers(self, changed: Document) -> None:
+        """Analyse the open documents whose analysis read another one's text."""
+        path = str(changed.path)
+        for document in self._documents:
+            latest = self.latest(document.uri)
+            if document is not changed and latest is not None and path in latest.snapshot.files:
+                self.schedule(document)
 
     def forget(self, uri: str) -> None:
         """The document was closed."""

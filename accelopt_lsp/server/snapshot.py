@@ -71,6 +71,7 @@ class Snapshot:
         pages: rule code to a file with the rule's page.
         problem: why there are no results, for people.
         decided: codes of the rules that were asked; None means all of them.
+        files: other files that it rests on, also those that were looked for in vain.
     """
 
     dialect: Dialect | None = None
@@ -80,6 +81,7 @@ class Snapshot:
     pages: Mapping[str, str] = field(factory=dict)
     problem: str | None = None
     decided: frozenset[str] | None = None
+    files: frozenset[str] = frozenset()
 
     def kernel_at(self, line: int) -> KernelView | None:
         """The innermost kernel that covers a line."""

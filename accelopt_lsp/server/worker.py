@@ -51,12 +51,25 @@ def _documents() -> LimitedCache[str, Document]:
     return LimitedCache(DOCUMENT_CHARACTERS)
 
 
+_buffers: dict[str, str] = {}
+"""Texts of open documents by path: files that others import may be among them."""
+
+
+def buffers(changed: Mapping[str, str | None]) -> None:
+    """Note what open documents hold; None where one was closed."""
+    for path, text in changed.items():
+        if text is None:
+            _buffers.pop(path, None)
+        else:
+            _buffers[path] = text
+
+
 @cache
 def _workspace() -> Workspace:
-    """The files around all documents."""
+    """The files around all documents, as open documents have them."""
     from accelopt_lsp.analysis.workspace import Workspace
 
-    return Workspace()
+    return Workspace(lambda path: _buffers.get(str(path)))
 
 
 def _document(request: Request) -> Document:
@@ -134,6 +147,7 @@ def check(request: Request) -> Snapshot:
         aliases=dict(find_aliases(document).table),
         pages=_pages({d.code for d in found.diagnostics}),
         problem=problem,
+        files=frozenset(d.path for d in found.dependencies),
     )
 
 
@@ -244,6 +258,7 @@ def kernel(x):
     return nl.ndarray((128, 128), dtype=nl.float32, buffer=nl.sbuf)
 """
 HANDLERS: Mapping[str, Handler] = {
+    "buffers": buffers,
     "syntax": syntax,
     "check": check,
     "fix": fix,

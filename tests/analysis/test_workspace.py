@@ -85,6 +85,27 @@ def test_a_refreshed_workspace_sees_what_changed(tmp_path):
     assert memsets(path, workspace) == 20
 
 
+def test_an_unchanged_text_is_read_anew_when_what_it_imports_has_changed(tmp_path):
+    (tmp_path / "sizes.py").write_text("TILES = 4\n")
+    document = Document.parse(
+        "import nki\nimport nki.language as nl\nfrom sizes import TILES\n\n\n"
+        "# accelopt: x=f32[128,512]\n@nki.jit\ndef kernel(x):\n"
+        "    for i in range(TILES):\n        nl.ndarray((128, 8), nl.float32, buffer=nl.sbuf)\n"
+    )
+    workspace = Workspace()
+
+    def trips():
+        workspace.refresh()
+        found = analyze(document, path=tmp_path / "kernel.py", workspace=workspace)
+        return [loop.trips for loop in found.kernels[0].workload.loops]
+
+    assert trips() == [4]
+    (tmp_path / "sizes.py").write_text("TILES = 16\n")
+    assert trips() == [16]
+    (tmp_path / "sizes.py").unlink()
+    assert trips() == []
+
+
 @pytest.mark.parametrize(
     "limits", [Limits(file_bytes=10), Limits(modules=0)], ids=["file size", "modules"]
 )

@@ -26,6 +26,7 @@ def register(app: App) -> None:
             tracing.cancel(app, document.uri)
         if document is not None and app.configuration.diagnostics == "onType":
             app.analyses.schedule(document)
+            app.analyses.schedule_importers(document)
 
     @app.server.on(lsp.TEXT_DOCUMENT_DID_SAVE)
     async def saved(params: lsp.DidSaveTextDocumentParams) -> None:
@@ -36,6 +37,7 @@ def register(app: App) -> None:
             if app.client.pulls_diagnostics:
                 app.refresh()
         if document is not None:
+            app.analyses.schedule_importers(document)
             tracing.after_save(app, document)
 
     @app.server.on(lsp.TEXT_DOCUMENT_DID_CLOSE)
