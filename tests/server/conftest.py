@@ -61,7 +61,10 @@ def capabilities(**without: bool) -> lsp.ClientCapabilities:
             ),
             inlay_hint=lsp.InlayHintWorkspaceClientCapabilities(able("refresh")),
             code_lens=lsp.CodeLensWorkspaceClientCapabilities(able("refresh")),
-            diagnostics=lsp.DiagnosticWorkspaceClientCapabilities(able("refresh")),
+            # Whoever can be told to ask again gets what the tree shows first.
+            diagnostics=lsp.DiagnosticWorkspaceClientCapabilities(
+                able("refresh") and able("early")
+            ),
         ),
         window=lsp.WindowClientCapabilities(
             work_done_progress=able("progress"),

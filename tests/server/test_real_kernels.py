@@ -28,7 +28,7 @@ async def open_kernel(real: Session, workspace: Path, name: str) -> str:
     real.client.set_configuration(
         {"timeoutSeconds": 5, "optimize": {"budgetSeconds": 60}}, section="accelopt"
     )
-    await real.start()
+    await real.start(early=False)
     file = workspace / f"{name}.py"
     return real.open(file.as_uri(), file.read_text("utf-8"))
 
