@@ -3,7 +3,7 @@ import nki.isa as nisa
 import nki.language as nl
 
 
-# accelopt: x=bf16[1024,512] scale=bf16[128,512]
+# accelopt: x=bf16[32768,512] scale=bf16[128,512]
 @nki.jit
 def scaling(x, scale):
     rows, columns = x.shape
