@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import os
+import stat
 import sys
 import warnings
 from collections import OrderedDict
@@ -28,6 +29,10 @@ from accelopt_lsp.nki.python_source import parse_python
 Overlay = Callable[[Path], "str | None"]
 """Text of a file that is open in an editor; None where it is not."""
 
+PRESENCE = "?"
+"""Name that stands, below a folder, for whether the folder is there."""
+ROOTS = "?roots"
+"""Name that stands, below a folder, for where imports of its files are looked for."""
 _MARKERS = ("pyproject.toml", "setup.py", "setup.cfg", ".git")
 _EXTERNAL = frozenset(
     "numpy torch jax ml_dtypes scipy pytest torch_neuronx torch_xla neuronxcc nki transformers "
@@ -325,13 +330,14 @@ class Workspace:
     looked_up: dict[Any, Any] = field(factory=dict)
     revision: int = 0
     _sources: dict[Path, Source | None] = field(factory=dict)
-    _stamps: dict[Path, tuple[int, int] | None] = field(factory=dict)
-    _texts: dict[Path, tuple[tuple[int, int] | None, str | None]] = field(factory=dict)
+    _stamps: dict[Path, Stamp | None] = field(factory=dict)
+    _texts: dict[Path, tuple[Stamp | None, str | None]] = field(factory=dict)
     _roots: dict[Path, tuple[Path, ...]] = field(factory=dict)
 
     def refresh(self) -> None:
         """Look again at every file that is known, and forget what changed."""
         self.looked_up.clear()
+        self._roots.clear()
         changed: set[str] = set()
         for path, source in list(self._sources.items()):
             stamp = _stamp(path)
@@ -347,7 +353,6 @@ class Workspace:
                     changed.add(str(path))
         if changed:
             self.revision += 1
-            self._roots.clear()
             for key, module in list(self.evaluated.items()):
                 if (
                     any(d.path in changed for d in module.dependencies())
@@ -362,7 +367,10 @@ class Workspace:
         text = self.overlay(path) if self.overlay is not None else None
         if text is None:
             self._stamps[path] = _stamp(path)
-            known = sum(s is not None for s in self._sources.values())
+            known = sum(
+                s is not None and s.path.name not in (PRESENCE, ROOTS)
+                for s in self._sources.values()
+            )
             if self._stamps[path] is not None and known < self.limits.modules:
                 text = read_text(path, self.limits.file_bytes)
         found = None if text is None else Source(path, text, digest_of(text))
@@ -420,6 +428,7 @@ class Workspace:
             return None
         if path_dialect(dotted) is not None:
             return None
+        self._exists(importer.parent / ROOTS, probed)
         for root in self.roots(importer):
             found = self._below(root, parts, probed)
             if found is not None:
@@ -437,9 +446,7 @@ class Workspace:
                     return folder / "__init__.py"
                 if self._exists(file, probed):
                     return file
-            if not folder.is_dir():
-                if not last:
-                    self._exists(folder / "__init__.py", probed)
+            if not self._exists(folder / PRESENCE, probed):
                 return None
             place = folder
         init = place / "__init__.py"
@@ -458,40 +465,57 @@ class Workspace:
         """
         folder = importer.parent
         found = self._roots.get(folder)
-        if found is not None:
-            return found
-        package = folder
-        steps = 0
-        while (package / "__init__.py").is_file() and steps < self.limits.ancestors:
-            package, steps = package.parent, steps + 1
-        ancestors: list[Path] = []
-        project: Path | None = None
-        for ancestor in (folder, *folder.parents)[: self.limits.ancestors]:
-            ancestors.append(ancestor)
-            if any((ancestor / marker).exists() for marker in _MARKERS):
-                project = ancestor
-                break
-        # A package inside a package may itself be what is installed.
-        inside = [
-            a for a in (folder, *folder.parents)[: self.limits.ancestors] if package in a.parents
-        ]
-        listed = [package, folder, *inside]
-        if project is not None:
-            listed += [*ancestors, *(a / "src" for a in ancestors if (a / "src").is_dir())]
-        found = self._roots[folder] = tuple(dict.fromkeys(listed))
+        if found is None:
+            found = self._roots[folder] = _roots_of(folder, self.limits.ancestors)
         return found
 
 
-def _stamp(path: Path) -> tuple[int, int] | None:
+def _roots_of(folder: Path, ancestors_read: int = Limits().ancestors) -> tuple[Path, ...]:
+    package = folder
+    steps = 0
+    while (package / "__init__.py").is_file() and steps < ancestors_read:
+        package, steps = package.parent, steps + 1
+    ancestors: list[Path] = []
+    project: Path | None = None
+    for ancestor in (folder, *folder.parents)[:ancestors_read]:
+        ancestors.append(ancestor)
+        if any((ancestor / marker).exists() for marker in _MARKERS):
+            project = ancestor
+            break
+    # A package inside a package may itself be what is installed.
+    inside = [a for a in (folder, *folder.parents)[:ancestors_read] if package in a.parents]
+    listed = [package, folder, *inside]
+    if project is not None:
+        listed += [*ancestors, *(a / "src" for a in ancestors if (a / "src").is_dir())]
+    return tuple(dict.fromkeys(listed))
+
+
+Stamp = tuple[int, ...]
+"""What of a file's status tells versions apart."""
+
+
+def _stamp(path: Path) -> Stamp | None:
+    if path.name == ROOTS:
+        return (hash(_roots_of(path.parent)),)
     try:
-        status = os.stat(path)
+        status = os.stat(path.parent if path.name == PRESENCE else path)
     except (OSError, ValueError):
         return None
-    return status.st_mtime_ns, status.st_size
+    if path.name == PRESENCE:
+        return (1,) if stat.S_ISDIR(status.st_mode) else None
+    # Copies and checkouts may keep the time of the last change, but not that of the inode.
+    return status.st_mtime_ns, status.st_size, status.st_ctime_ns, status.st_ino
 
 
 def read_text(path: Path, limit: int) -> str | None:
-    """A file's text; None if it is absent, has more bytes than ``limit`` or is no text."""
+    """A file's text; None if it is absent, has more bytes than ``limit`` or is no text.
+
+    For :data:`PRESENCE` in a folder that is there it is empty; for :data:`ROOTS` it is the list.
+    """
+    if path.name == PRESENCE:
+        return "" if path.parent.is_dir() else None
+    if path.name == ROOTS:
+        return "\n".join(map(str, _roots_of(path.parent)))
     try:
         if path.stat().st_size > limit:
             return None
