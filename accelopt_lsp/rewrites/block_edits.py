@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from attrs import define
 
+from accelopt_lsp.nki.lines import split_lines
 from accelopt_lsp.rewrites.affine import Dim, Symbol
 from accelopt_lsp.rewrites.base import RewriteContext
 from accelopt_lsp.rewrites.block_plans import Plan
@@ -362,7 +363,7 @@ class Emitter:
         text = self.source.extract(first, last, edits)
         old = self.source.indent_of(statements[0])
         moved = squeeze(reindent(text, old, indent))
-        return "".join(self._rewrapped(line) for line in moved.splitlines(keepends=True)), used
+        return "".join(self._rewrapped(line) for line in split_lines(moved)), used
 
     def _rewrapped(self, line: str) -> str:
         """A changed line that has become too long, broken where a person would."""
@@ -441,7 +442,7 @@ def _fold(text: str) -> str:
 
 def squeeze(text: str) -> str:
     """No blank line at the start, and none doubled where statements were taken out."""
-    lines = text.splitlines(keepends=True)
+    lines = split_lines(text)
     result: list[str] = []
     for line in lines:
         blank = not line.strip()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from accelopt_lsp.nki.lines import split_lines
 from accelopt_lsp.rewrites.base import RewriteContext
 from accelopt_lsp.rewrites.block_edits import Axis, Emitter, squeeze
 from accelopt_lsp.rewrites.block_plans import Plan
@@ -150,7 +151,7 @@ class DeepEmitter(Emitter):
         product = nest.product.node
         text = source.extract(product.lineno, product.end_lineno or 0, edits)
         moved = reindent(text, source.indent_of(product), inner + self.unit)
-        yield "".join(self._rewrapped(line) for line in moved.splitlines(keepends=True))
+        yield "".join(self._rewrapped(line) for line in split_lines(moved))
         total = self._sum_tile()
         if self.context.legacy:
             yield self._line(inner, f"{total} += {nest.psum.name}")

@@ -9,6 +9,7 @@ from functools import cached_property
 
 from attrs import define, frozen
 
+from accelopt_lsp.nki.lines import split_lines
 from accelopt_lsp.rewrites.base import NotApplicable
 
 
@@ -29,7 +30,7 @@ class SourceText:
 
     @cached_property
     def lines(self) -> list[str]:
-        return self.text.splitlines(keepends=True)
+        return split_lines(self.text)
 
     @cached_property
     def line_starts(self) -> list[int]:
@@ -173,7 +174,7 @@ def reindent(text: str, old: str, new: str) -> str:
     """
     if old == new:
         return text
-    lines = text.splitlines(keepends=True)
+    lines = split_lines(text)
     inside = _inside_strings(text)
     result = []
     for number, line in enumerate(lines, start=1):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from lsprotocol import types as lsp
 
+from accelopt_lsp.nki.lines import split_lines
 from accelopt_lsp.server.client import Client
 from accelopt_lsp.server.documents import Document
 from accelopt_lsp.server.positions import LineIndex
@@ -16,7 +17,7 @@ ANNOTATION = "accelopt"
 
 def text_edits(index: LineIndex, new_text: str) -> list[lsp.TextEdit]:
     """Edits of whole lines that turn a text into ``new_text``; unchanged lines stay untouched."""
-    old, new = index.text.splitlines(keepends=True), new_text.splitlines(keepends=True)
+    old, new = split_lines(index.text), split_lines(new_text)
     starts = [0]
     for line in old:
         starts.append(starts[-1] + len(line))

@@ -12,6 +12,7 @@ from attrs import frozen
 from accelopt_lsp.analysis import FileAnalysis, KernelAnalysis
 from accelopt_lsp.nki.arguments import KernelArguments
 from accelopt_lsp.nki.diagnostics import Diagnostic, Fix, Position
+from accelopt_lsp.nki.lines import split_lines
 from accelopt_lsp.nki.targets import Target
 from accelopt_lsp.rewrites import NotApplicable, apply_named
 from accelopt_lsp.workbench.check import check_text, find_files
@@ -42,7 +43,7 @@ def apply_fix(
 def _replace_name(text: str, parameters: Mapping[str, Any]) -> str:
     """Exchange an attribute name on one line."""
     old, new = str(parameters["old"]), str(parameters["new"])
-    lines = text.splitlines(keepends=True)
+    lines = split_lines(text)
     index = int(parameters["line"]) - 1
     if not 0 <= index < len(lines):
         raise NotApplicable(f"the text has no line {index + 1}")

@@ -12,6 +12,7 @@ from accelopt_lsp.analysis.kernels import find_kernels
 from accelopt_lsp.analysis.syntax import Document
 from accelopt_lsp.nki.arguments import KernelArguments
 from accelopt_lsp.nki.dialects import Dialect
+from accelopt_lsp.nki.lines import split_lines
 from accelopt_lsp.nki.profile import Profile
 from accelopt_lsp.nki.targets import get_target
 from accelopt_lsp.profiler.base import Job, Limits, Profiler
@@ -82,8 +83,8 @@ class MigrateReport:
     def diff(self) -> str:
         return "".join(
             difflib.unified_diff(
-                self.text.splitlines(keepends=True),
-                self.new_text.splitlines(keepends=True),
+                split_lines(self.text),
+                split_lines(self.new_text),
                 f"a/{self.path.name}",
                 f"b/{self.path.name}",
             )

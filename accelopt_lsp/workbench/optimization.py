@@ -12,6 +12,7 @@ from attrs import field, frozen
 from accelopt_lsp.agents.codec import plan_to_json
 from accelopt_lsp.agents.roles import Experience, Plan, Usage
 from accelopt_lsp.agents.settings import SearchSettings
+from accelopt_lsp.nki.lines import split_lines
 from accelopt_lsp.nki.profile import SCHEMA_VERSION, Profile
 from accelopt_lsp.profiler.base import Failure
 from accelopt_lsp.workbench.profile import failure_json
@@ -161,8 +162,8 @@ class OptimizeReport:
 def unified_diff(before: str, after: str, path: Path) -> str:
     """A unified diff that ``patch -p1`` and ``git apply`` take."""
     lines = difflib.unified_diff(
-        before.splitlines(keepends=True),
-        after.splitlines(keepends=True),
+        split_lines(before),
+        split_lines(after),
         f"a/{path.name}",
         f"b/{path.name}",
     )

@@ -9,6 +9,7 @@ from accelopt_lsp.analysis.names import Aliases
 from accelopt_lsp.analysis.rules.migration.scan import canonical_name
 from accelopt_lsp.analysis.rules.migration.tiles import traced_once
 from accelopt_lsp.analysis.values import Blocks, View
+from accelopt_lsp.nki.lines import split_lines
 from accelopt_lsp.nki.operands import Buffer
 from accelopt_lsp.rewrites.base import NotApplicable
 from accelopt_lsp.rewrites.migrate import expressions as x
@@ -570,7 +571,7 @@ def _with_comment(last: str, statement: ast.stmt, body: str, indent: str, newlin
     tail = last.encode()[statement.end_col_offset or 0 :].decode().strip()
     if not tail.startswith("#") or not body:
         return body
-    lines = body.splitlines(keepends=True)
+    lines = split_lines(body)
     if len(lines) == 1 and len(lines[0].rstrip()) + 2 + len(tail) <= 100:
         return f"{lines[0].rstrip()}  {tail}{newline}"
     return f"{indent}{tail}{newline}{body}"

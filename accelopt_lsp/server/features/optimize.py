@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types as lsp
 
+from accelopt_lsp.nki.lines import split_lines
 from accelopt_lsp.server.edits import text_edits, workspace_edit
 from accelopt_lsp.server.features.kernels import find_kernel
 from accelopt_lsp.server.features.running import Run, start_run
@@ -156,11 +157,7 @@ async def apply(app: App, run: Run, outcome: Outcome, base: str, new_text: str) 
 async def show_diff(app: App, run: Run, base: str, new_text: str) -> None:
     """Write the diff to a file and have the client show it, or put it in the log."""
     name = run.uri.rpartition("/")[2]
-    diff = "".join(
-        difflib.unified_diff(
-            base.splitlines(keepends=True), new_text.splitlines(keepends=True), name, name
-        )
-    )
+    diff = "".join(difflib.unified_diff(split_lines(base), split_lines(new_text), name, name))
     if app.client.shows_documents:
         folder = Path(tempfile.mkdtemp(prefix="accelopt-", dir=app.scratch))
         file = folder / f"{run.kernel}.diff"
