@@ -33,6 +33,10 @@ class ImportFails(Exception):  # noqa: N818 - a control signal, no error
     """An import that finds no module of the checkout: Python would raise here."""
 
 
+class ImportUnsure(Exception):  # noqa: N818 - a control signal, no error
+    """An import of a package that may be installed or not, where failing is expected."""
+
+
 @frozen(slots=True, eq=False)
 class Origin:
     """A place in another file than the analyzed one, with what stands there."""
@@ -237,6 +241,7 @@ def run_import(m: Machine, node: ast.Import | ast.ImportFrom) -> None:
                 if m.guarded_imports and (node.level or value is not UNBOUND):
                     raise ImportFails
                 if value is UNBOUND and not node.level:
+                    _expect(m, node.module or "")
                     continue
             if value is UNBOUND:
                 value = Unknown(f"module {'.' * node.level}{node.module or ''} is not found")
@@ -247,6 +252,24 @@ def run_import(m: Machine, node: ast.Import | ast.ImportFrom) -> None:
         module = home.imported(m, 0, dotted)
         if module is not None:
             m.scope.assign(alias.asname or dotted, ModuleValue(module))
+        else:
+            _expect(m, alias.name)
+
+
+def _expect(m: Machine, dotted: str) -> None:
+    """An import of something outside the checkout.
+
+    Raises:
+        ImportUnsure: where it may fail, and nobody knows whether it does.
+    """
+    head = dotted.partition(".")[0]
+    sure = head in sys.stdlib_module_names or head in _ALWAYS or path_dialect(dotted) is not None
+    if m.guarded_imports and not sure:
+        raise ImportUnsure(head)
+
+
+_ALWAYS = frozenset({"numpy", "ml_dtypes", "nki", "neuronxcc"})
+"""Packages that there are wherever kernels run."""
 
 
 def catches_imports(handlers: list[ast.ExceptHandler]) -> bool:

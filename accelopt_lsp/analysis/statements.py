@@ -39,7 +39,7 @@ from accelopt_lsp.analysis.machine import (
     Signal,
     executes,
 )
-from accelopt_lsp.analysis.modules import ImportFails, catches_imports, run_import
+from accelopt_lsp.analysis.modules import ImportFails, ImportUnsure, catches_imports, run_import
 from accelopt_lsp.analysis.sequences import MAX_ITEMS, mutable_item
 from accelopt_lsp.analysis.tensors import index_parts, select, select_block
 from accelopt_lsp.analysis.values import (
@@ -450,6 +450,11 @@ def _try(m: Machine, node: ast.Try) -> Signal | None:
         signal = m.run(node.body)
     except ImportFails:
         failed = True
+    except ImportUnsure as why:
+        m.unknown(f"whether {why} is installed is not known", node.lineno)
+        forget(m, [node], f"it depends on whether {why} is installed")
+        m.doubt = max(m.doubt, leaves([node]))
+        raised = True
     except KernelRaises:
         if not node.handlers:
             raise

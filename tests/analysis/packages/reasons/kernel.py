@@ -128,3 +128,18 @@ def unknown_key(x):
         widths["%s" % x.shape[i:]] = i
     for width in widths.values():
         nisa.memset(dst=tile[:, 0 : width + 1], value=0.0)
+
+
+# accelopt: x=f32[128,64]
+# expect-reason: it depends on whether some_package_of_others is installed
+@nki.jit
+def optional_package(x):
+    tile = nl.ndarray((128, 64), dtype=x.dtype, buffer=nl.sbuf)
+    try:
+        import some_package_of_others  # noqa: F401
+
+        count = 1
+    except ImportError:
+        count = 2
+    for _ in range(count):
+        nisa.memset(dst=tile, value=0.0)
