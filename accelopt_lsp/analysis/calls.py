@@ -18,6 +18,7 @@ from accelopt_lsp.analysis.placing import placement
 from accelopt_lsp.analysis.purity import is_plain, memory_key
 from accelopt_lsp.analysis.references import as_dtype
 from accelopt_lsp.analysis.registers import allocate, register_call
+from accelopt_lsp.analysis.repeated import is_quiet, repeated
 from accelopt_lsp.analysis.scope import Scope
 from accelopt_lsp.analysis.sequences import items_of
 from accelopt_lsp.analysis.values import (
@@ -247,11 +248,13 @@ def call_function(
     key = memory_key(m, function, args, kwargs)
     if key is not None and key in m.memory:
         return m.memory[key]
-    before = m.notes() if key is not None else ()
     if function.cached:
         return _call_cached(m, function, args, kwargs)
+    if key is None:
+        return repeated(m, function, args, kwargs, _run_function)
+    before = m.notes()
     result = _run_function(m, function, args, kwargs)
-    if key is not None and is_plain(result) and m.notes() == before:
+    if is_plain(result) and m.notes() == before:
         m.memory[key] = result
     return result
 
@@ -266,6 +269,7 @@ def _call_cached(
     """
     from accelopt_lsp.analysis.expressions import hashable
 
+    m.unsteady += 1
     values = [*args, *(value for pair in sorted(kwargs.items()) for value in pair)]
     if any(isinstance(value, Affine) for value in values):
         start = m.snapshot()
@@ -299,12 +303,15 @@ def _run_function(
     try:
         node = function.node
         if isinstance(node, ast.Lambda):
+            m.unsteady += 1
             return m.eval(node.body)
         home = function.scope.home
         if (home.parsed is None or home.parsed.may_yield) and _is_generator(node):
             m.unknown(f"{function.name} is a generator")
             return Unknown("generators are not analyzed")
         signal = m.run(node.body)
+        if m.watched and not is_quiet(m, function):
+            m.unsteady += 1
         if m.doubt > doubt:
             return Unknown(f"what {function.name} returns depends on a condition that is not known")
         return signal[1] if signal is not None and signal[0] == "return" else None

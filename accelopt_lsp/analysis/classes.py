@@ -297,11 +297,13 @@ def _member_attribute(m: Machine, value: NamedTuple | EnumInt | EnumStr, name: s
 def set_attribute(m: Machine, owner: Value, name: str, value: Value) -> None:
     """``owner.name = value``."""
     if isinstance(owner, ClassValue):
+        m.altered = True
         if owner.members is not None:
             m.set_entry(owner, owner.members, name, value)
         return
     if not isinstance(owner, Instance):
         if isinstance(owner, ModuleValue):
+            m.altered = True
             m.journal.set_item(owner.home.scope.names, name, value)
         return
     found = next(members_of(owner.cls, name), UNBOUND)

@@ -72,7 +72,7 @@ FEW_TRIPS = 8
 @executes(ast.For, ast.AsyncFor)
 def _for(m: Machine, node: ast.For) -> Signal | None:
     value = m.eval(node.iter)
-    if isinstance(value, Range):
+    if isinstance(value, Range) and not m.foreign:
         m.loop_kinds[node.lineno, ast.unparse(node.target)] = value.kind
     if isinstance(value, View):
         text = f"{value.storage.name or 'a tensor'} cannot be iterated over; loop over indices"

@@ -118,6 +118,9 @@ class Machine:
         split_loops: loops whose iterations had to be told apart.
         memory, pure: results of functions that do nothing but compute; which ones are such.
         cached: results of functions under ``lru_cache``, by function and arguments.
+        quiet: by function: names that it may read from its module; None if it may read more.
+        watched, unsteady: open calls whose effects are looked at; calls of other functions in them.
+        altered: a class or a module was given another attribute.
         guarded_imports: open ``try`` statements that expect a failing import.
     """
 
@@ -144,6 +147,10 @@ class Machine:
     memory: dict[Any, Value] = field(factory=dict)
     pure: dict[Function, bool] = field(factory=dict)
     cached: dict[Any, Value] = field(factory=dict)
+    quiet: dict[Function, tuple[str, ...] | None] = field(factory=dict)
+    watched: int = 0
+    unsteady: int = 0
+    altered: bool = False
     resolved: dict[str, Value] = field(factory=dict)
     touched: list[dict[tuple[int, Any], bool]] = field(factory=list)
     fresh: dict[int, int] = field(factory=dict)

@@ -11,7 +11,7 @@ import ast
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from attrs import define, field, frozen
 
@@ -62,6 +62,8 @@ class Home:
         steps: spent on its statements.
         free: names that it takes from elsewhere, such as ``nl`` and ``len``.
         partial: names that statements bind or change which have not run yet.
+        results: of calls of its functions that change nothing (:mod:`~.repeated`).
+        failures: how often calls of a function turned out to change something.
     """
 
     parsed: Parsed | None
@@ -75,6 +77,8 @@ class Home:
     steps: int = 0
     free: dict[str, Value] = field(factory=dict)
     partial: set[str] = field(factory=set)
+    results: dict[Any, Any] = field(factory=dict)
+    failures: dict[ast.AST, int] = field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
         self.scope = Scope(Journal())

@@ -46,7 +46,7 @@ def memory_key(
     values = (*args, *kwargs.values())
     if isinstance(node, ast.Lambda) or not all(is_plain(value) for value in values):
         return None
-    if not _is_pure(m, function, 0) or (len(node.body) < 2 and _is_short(node)):
+    if not _is_pure(m, function, 0) or (len(node.body) < 2 and is_short(node)):
         return None
     parts = [_part(value) for value in values]
     return (node, id(function.scope), tuple(parts), tuple(kwargs))
@@ -74,7 +74,7 @@ def _examine(m: Machine, function: Function, depth: int) -> bool:
     if isinstance(node, ast.Lambda) or depth > MAX_DEPTH:
         return False
     if node not in _FREE:
-        _FREE[node] = _free_names(node)
+        _FREE[node] = free_names(node)
     free = _FREE[node]
     if free is None:
         return False
@@ -101,7 +101,13 @@ def _examine(m: Machine, function: Function, depth: int) -> bool:
     return True
 
 
-def _free_names(node: ast.FunctionDef | ast.AsyncFunctionDef) -> frozenset[str] | None:
+def free_names(
+    node: ast.FunctionDef | ast.AsyncFunctionDef, *, changes: bool = False
+) -> frozenset[str] | None:
+    """Names that a function takes from outside; None if it is not fit for its results to be kept.
+
+    ``changes``: it may set attributes of objects.
+    """
     own = {a.arg for a in walk(node.args) if isinstance(a, ast.arg)}
     loads: set[str] = set()
     size = 0
@@ -118,12 +124,13 @@ def _free_names(node: ast.FunctionDef | ast.AsyncFunctionDef) -> frozenset[str] 
             elif isinstance(child, _UNFIT):
                 return None
             elif isinstance(child, ast.Attribute) and not isinstance(child.ctx, ast.Load):
-                return None
+                if not changes:
+                    return None
         own |= stored_names(statement)
     return None if "super" in loads else frozenset(loads - own)
 
 
-def _is_short(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+def is_short(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     """Whether computing a result costs no more than looking it up."""
     found = _SHORT.get(node)
     if found is None:

@@ -136,6 +136,7 @@ def bind(m: Machine, target: ast.expr, value: Value, source: ast.expr | None = N
     """``target = value``."""
     if isinstance(target, ast.Name):
         if target.id in m.scope.outer_names:
+            m.altered = True
             _assign_outer(m, target.id, value)
         m.scope.assign(target.id, renamed(target.id, value))
     elif isinstance(target, ast.Tuple | ast.List):
