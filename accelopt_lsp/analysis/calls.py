@@ -40,6 +40,11 @@ from accelopt_lsp.nki.apis import find_api
 from accelopt_lsp.nki.dialects import Api, BindError, Role
 from accelopt_lsp.nki.dtypes import DType
 
+_CHANGING = frozenset(
+    "random.shuffle bisect.insort bisect.insort_left bisect.insort_right heapq.heappush "
+    "heapq.heappop heapq.heapify heapq.heappushpop heapq.heapreplace".split()
+)
+"""Functions of the standard library that change the list which they are given."""
 _EARLY = frozenset({"builtins.any", "builtins.all", "builtins.next"})
 """What may end before all items were asked for."""
 _LAZY = frozenset({"builtins.map", "builtins.filter", "builtins.iter"})
@@ -196,6 +201,12 @@ def _call_name(
         return language_call(m, node, api, args, kwargs)
     if head == "ncc":
         return placement(m, path, kwargs)
+    if path in _CHANGING:
+        for value in args:
+            if isinstance(value, ListValue):
+                m.unknown(f"{path} changes a list")
+                m.set_items(value, [Unknown(f"{path} changes a list")])
+        return Unknown(f"the result of {path}")
     if head in LIBRARIES:
         return call_library(m, path, args, kwargs)
     if any(_holds_tensor(v) for v in (*args, *kwargs.values())):

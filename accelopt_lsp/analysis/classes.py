@@ -49,6 +49,10 @@ GENERATED_INIT = Ref("builtins.__init__")
 """``__init__`` of a class that does not write one; its first argument is the class."""
 
 
+_HOOKS = ("__new__", "__setattr__", "__getattribute__", "__init_subclass__", "__set_name__")
+"""Methods that Python calls behind what is written: classes with them are not followed."""
+
+
 def define_class(m: Machine, node: ast.ClassDef) -> ClassValue:
     """The class that a definition makes."""
     cls = ClassValue(node.name, node, m.scope)
@@ -83,6 +87,9 @@ def define_class(m: Machine, node: ast.ClassDef) -> ClassValue:
     if cls.lenient or cls.kind in ("dataclass", "namedtuple"):
         _collect_fields(m, cls, node, names, keyword_only)
     cls.members.update(names)
+    hook = next((name for c in cls.lineage() for name in _HOOKS if name in (c.members or ())), None)
+    if hook is not None:
+        cls.problem = cls.problem or f"class {cls.name} has its own {hook}"
     for value in names.values():
         _claim(cls, value)
     if cls.kind == "enum":
@@ -203,6 +210,8 @@ def class_attribute(m: Machine, cls: ClassValue, name: str) -> Value:
         if found.kind == "class":
             return Bound(found.function, (cls,))
         return Unknown(f"the property {cls.name}.{name} of no object")
+    if any(hook in (c.members or ()) for c in cls.lineage() for hook in _HOOKS):
+        return Unknown(f"{cls.name}.{name} is not known: {cls.problem}")
     if found is not UNBOUND:
         return found
     if name in ("__name__", "__qualname__"):

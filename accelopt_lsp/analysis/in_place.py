@@ -12,7 +12,39 @@ from accelopt_lsp.analysis.expressions import binary
 from accelopt_lsp.analysis.machine import Machine
 from accelopt_lsp.analysis.methods import call_method
 from accelopt_lsp.analysis.sequences import items_of, mutable_item
-from accelopt_lsp.analysis.values import ListValue, Method, Unknown, Value, written_out
+from accelopt_lsp.analysis.values import (
+    SOME_KEY,
+    Instance,
+    ListValue,
+    Method,
+    Unknown,
+    Value,
+    written_out,
+)
+from accelopt_lsp.analysis.workspace import CHANGING
+
+
+def forget_changes(m: Machine, body: list[ast.stmt], reason: str) -> None:
+    """What statements that may not run would change in place is not known afterwards."""
+    for node in (n for statement in body for n in ast.walk(statement)):
+        place: ast.expr | None = None
+        if isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store):
+            place = node
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            if node.func.attr in CHANGING:
+                place = node.func
+        if not isinstance(place, ast.Attribute | ast.Subscript):
+            continue
+        if not isinstance(place.value, ast.Name):
+            continue
+        owner = m.scope.find(place.value.id)
+        if isinstance(owner, Instance) and isinstance(place, ast.Attribute):
+            m.set_entry(owner, owner.fields, place.attr, Unknown(reason))
+        elif isinstance(owner, dict):
+            for key in (*owner, SOME_KEY):
+                m.set_entry(owner, owner, key, Unknown(reason))
+        elif isinstance(owner, ListValue):
+            m.set_items(owner, [Unknown(reason)])
 
 
 def augment_in_place(

@@ -21,7 +21,13 @@ from accelopt_lsp.analysis.expressions import (
     make_function,
     truth,
 )
-from accelopt_lsp.analysis.in_place import assign_part, augment_in_place, delete_item, once
+from accelopt_lsp.analysis.in_place import (
+    assign_part,
+    augment_in_place,
+    delete_item,
+    forget_changes,
+    once,
+)
 from accelopt_lsp.analysis.issue import (
     call_api,
     can_write,
@@ -374,6 +380,7 @@ def forget(m: Machine, body: list[ast.stmt], reason: str) -> None:
     """Names that a skipped body would have bound are unknown afterwards."""
     for name in sorted({name for statement in body for name in stored_names(statement)}):
         m.scope.assign(name, Unknown(reason))
+    forget_changes(m, body, reason)
 
 
 @executes(ast.Return)

@@ -197,7 +197,7 @@ def _targets(node: ast.expr) -> Iterator[str]:
         yield from _targets(node.value)
 
 
-_CHANGING = frozenset(
+CHANGING = frozenset(
     "append extend insert pop popitem remove clear sort reverse update setdefault add "
     "discard".split()
 )
@@ -207,7 +207,7 @@ def _changed(node: ast.stmt) -> Iterator[str]:
     """``TABLE.update(...)`` and the like change a name."""
     for call in ast.walk(node):
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
-            if call.func.attr in _CHANGING:
+            if call.func.attr in CHANGING:
                 yield from _targets(call.func.value)
 
 

@@ -1,5 +1,7 @@
 """What analysis does not follow: each kernel says why in its own words."""
 
+import bisect
+
 import nki
 import nki.isa as nisa
 import nki.language as nl
@@ -142,4 +144,50 @@ def optional_package(x):
     except ImportError:
         count = 2
     for _ in range(count):
+        nisa.memset(dst=tile, value=0.0)
+
+
+class Counted:
+    count = 0
+
+    def __new__(cls, *given):
+        cls.count += 1
+        return super().__new__(cls)
+
+
+class Held:
+    count = 2
+
+
+# accelopt: x=f32[128,64]
+# expect-reason: class Counted has its own __new__
+@nki.jit
+def hooks_of_python(x):
+    tile = nl.ndarray((128, 64), dtype=x.dtype, buffer=nl.sbuf)
+    Counted()
+    for _ in range(Counted.count):
+        nisa.memset(dst=tile, value=0.0)
+
+
+# accelopt: x=f32[128,64]
+# expect-reason: bisect.insort changes a list
+@nki.jit
+def list_changed_by_library(x):
+    tile = nl.ndarray((128, 64), dtype=x.dtype, buffer=nl.sbuf)
+    widths = [1, 9]
+    bisect.insort(widths, 4)
+    for width in widths:
+        nisa.memset(dst=tile[:, 0:width], value=0.0)
+
+
+# accelopt: x=f32[128,64]
+# expect-reason: the loop is not counted: the number of iterations is not known: it depends on a
+@nki.jit
+def changed_where_skipped(x):
+    tile = nl.ndarray((128, 64), dtype=x.dtype, buffer=nl.sbuf)
+    held = Held()
+    held.count = 9
+    if len(generated(2)) > 1:
+        held.count = 2
+    for _ in range(held.count):
         nisa.memset(dst=tile, value=0.0)
