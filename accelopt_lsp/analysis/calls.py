@@ -362,29 +362,34 @@ def bind_parameters(
 ) -> str | None:
     """Bind a call's arguments in ``scope``; a message if they do not fit."""
     given = function.node.args
-    positional = [*given.posonlyargs, *given.args]
-    names = [a.arg for a in positional]
+    names = [a.arg for a in (*given.posonlyargs, *given.args)]
+    if len(args) == len(names) and not (kwargs or given.vararg or given.kwonlyargs or given.kwarg):
+        scope.names.update(zip(names, args, strict=True))
+        return None
     rest = dict(kwargs)
     if len(args) > len(names) and given.vararg is None:
         return f"{function.name} takes {len(names)} arguments, got {len(args)}"
     values: dict[str, Value] = dict(zip(names, args, strict=False))
     if given.vararg is not None:
         values[given.vararg.arg] = tuple(args[len(names) :])
-    defaults = dict(
-        zip(names[len(names) - len(function.defaults) :], function.defaults, strict=True)
-    )
-    defaults.update(function.keyword_defaults)
-    for name in (*names, *(a.arg for a in given.kwonlyargs)):
+    required = len(names) - len(function.defaults)
+    for position, name in enumerate(names):
         if name in rest:
             values[name] = rest.pop(name)
-        elif name not in values:
-            if name not in defaults:
+        elif position >= len(args):
+            if position < required:
                 return f"{function.name} needs {name}"
-            values[name] = defaults[name]
+            values[name] = function.defaults[position - required]
+    for name in (a.arg for a in given.kwonlyargs):
+        if name in rest:
+            values[name] = rest.pop(name)
+        elif name not in function.keyword_defaults:
+            return f"{function.name} needs {name}"
+        else:
+            values[name] = function.keyword_defaults[name]
     if given.kwarg is not None:
         values[given.kwarg.arg] = m.new_dict(rest)
     elif rest:
         return f"{function.name} has no parameter {next(iter(rest))!r}"
-    for name, value in values.items():
-        scope.names[name] = value
+    scope.names.update(values)
     return None

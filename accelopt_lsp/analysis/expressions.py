@@ -235,6 +235,8 @@ def truth(m: Machine, value: Value) -> bool | None:
 
 def check_condition(m: Machine, node: ast.expr, value: Value) -> None:
     """R005 and R010: a tile, an index or a mask that decides what Python does."""
+    if value.__class__ is bool:
+        return
     if isinstance(value, IndexArray | Mask | Grid) and m.dialect is Dialect.LEGACY:
         m.find(
             "R010",
@@ -334,6 +336,8 @@ _PYTHON: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
 _QUICK: dict[type, Callable[[int, int], int]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
 }
 """Operators that integers always have a small result for."""
 
@@ -349,6 +353,8 @@ def binary(m: Machine, node: ast.AST, op: ast.operator, left: Value, right: Valu
         quick = _QUICK.get(op.__class__)
         if quick is not None:
             return quick(left, right)
+        if op.__class__ is ast.Mult:
+            return limited(left * right)
     if isinstance(left, View) or isinstance(right, View):
         return tensor_binary(m, node, op, left, right)
     for side in (left, right):

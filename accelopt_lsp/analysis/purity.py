@@ -23,6 +23,8 @@ MAX_DEPTH = 6
 _FREE: WeakKeyDictionary[ast.AST, frozenset[str] | None] = WeakKeyDictionary()
 """By function: names that it takes from outside; None if it changes something."""
 _SHORT: WeakKeyDictionary[ast.AST, bool] = WeakKeyDictionary()
+_PLAIN_KINDS = (bool, int, float, str, type(None), DType, Buffer, Ref, Affine)
+_PLAIN = frozenset(_PLAIN_KINDS)
 _COSTLY = 12
 _LARGE = 500
 """Functions with more nodes than this compute nothing that comes back."""
@@ -31,7 +33,7 @@ _LARGE = 500
 
 def is_plain(value: Value) -> bool:
     """Whether a value can neither change nor hold what can."""
-    if isinstance(value, bool | int | float | str | None | DType | Buffer | Ref | Affine):
+    if value.__class__ in _PLAIN or isinstance(value, _PLAIN_KINDS):
         return True
     if isinstance(value, tuple):
         return all(is_plain(v) for v in value)

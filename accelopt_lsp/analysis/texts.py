@@ -29,6 +29,8 @@ class SomeText(str):
 
 def text_of(m: Machine, value: Value) -> str:
     """``str(value)``; a loop variable is written as such."""
+    if value.__class__ is int or value.__class__ is str:
+        return str(value)
     if isinstance(value, EnumInt):
         return str(int(value))
     if isinstance(value, EnumStr):
