@@ -68,6 +68,11 @@ def stored_names(node: ast.stmt) -> Names:
     return found
 
 
+def names_set_by(body: Iterable[ast.stmt]) -> tuple[str, ...]:
+    """Names that statements set, in alphabetical order."""
+    return tuple(sorted({name for statement in body for name in stored_names(statement)}))
+
+
 _DEFINES = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 _BLOCKS = ("body", "orelse", "finalbody", "handlers")
 

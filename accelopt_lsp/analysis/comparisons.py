@@ -30,6 +30,8 @@ from accelopt_lsp.analysis.values import (
     written_out,
 )
 
+ITEM_COST = 4
+"""What it costs to compare an item, in items of :meth:`Machine.charge`."""
 _COMPARE = {
     ast.Lt: "<",
     ast.LtE: "<=",
@@ -219,6 +221,7 @@ def _membership(m: Machine, op: ast.cmpop, left: Value, right: Value) -> Value:
     if isinstance(right, ListValue):
         right = tuple(written_out(right.items))
     if isinstance(right, tuple):
+        m.charge(len(right) * ITEM_COST)
         found = _is_among(m, left, right)
     elif isinstance(right, ClassValue) and right.kind == "enum":
         found = any(left is member for member in right.roster.values())

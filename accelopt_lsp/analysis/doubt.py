@@ -48,6 +48,12 @@ def _leaves(node: ast.stmt) -> int:
     return found
 
 
+def may_end(node: ast.While) -> bool:
+    """Whether a loop has an end by its text, exceptions apart."""
+    endless = isinstance(node.test, ast.Constant) and bool(node.test.value)
+    return not endless or leaves(node.body) > ITERATION
+
+
 def end_of_loop(m: Machine, before: int, records: int) -> None:
     """A loop ends. Where it may have been left early, none of its iterations is sure to run.
 

@@ -12,10 +12,11 @@ from typing import Any
 
 from accelopt_lsp.analysis.affine import Affine, add, scale
 from accelopt_lsp.analysis.calls import call_function
-from accelopt_lsp.analysis.loops import MAX_WHILE, Loop, uncounted
+from accelopt_lsp.analysis.loops import Loop, uncounted
 from accelopt_lsp.analysis.machine import Machine
 from accelopt_lsp.analysis.registers import Register
 from accelopt_lsp.analysis.values import Function, Iteration, Range, Unknown, Value
+from accelopt_lsp.analysis.while_loops import MAX_WHILE
 
 
 def hardware_loop(m: Machine, node: ast.AST, name: str, bound: Mapping[str, Any]) -> None:

@@ -30,6 +30,7 @@ from accelopt_lsp.analysis.values import (
     written_out,
 )
 
+MAX_COMPARED = 64
 Entry = tuple[Any, Any, Any, Any]
 """An entry of the journal: owner, container, key, old value."""
 
@@ -119,6 +120,48 @@ def changes_of(entries: list[Entry], var: Var, first: dict[tuple[int, Any], bool
             settled.append(id(owner))
     every = tuple(cells.values())
     return Changes(tuple(carried), every, tuple(grown), frozenset(settled), other)
+
+
+def changes_anything(entries: list[Entry], scope: Scope) -> bool:
+    """Whether some changes leave a state that code of ``scope`` can tell from the one before.
+
+    Args:
+        entries: the journal since then.
+    """
+    around: list[Scope] = []
+    while True:
+        around.append(scope)
+        if scope.parent is None:
+            break
+        scope = scope.parent
+    cells: dict[tuple[int, Any], Cell] = {}
+    lists: dict[int, tuple[list[Value], list[Entry]]] = {}
+    for entry in entries:
+        owner, container, key, old = entry
+        if callable(container):
+            return True
+        if isinstance(container, list):
+            lists.setdefault(id(container), (container, []))[1].append(entry)
+        elif isinstance(owner, Scope) and old is UNBOUND and owner not in around:
+            # A local name of a function that was called and has ended.
+            continue
+        else:
+            cells.setdefault((id(container), key), Cell(owner, container, key, old))
+    for cell in cells.values():
+        if type_signature(cell.old) != type_signature(cell.new):
+            return True
+    return any(_list_differs(items, changed) for items, changed in lists.values())
+
+
+def _list_differs(items: list[Value], entries: list[Entry]) -> bool:
+    """Whether a list is not as it was before some changes; a long one counts as changed."""
+    _, _, key, old = entries[0]
+    if len(items) != (old if key is None else len(old)) or len(items) > MAX_COMPARED:
+        return True
+    return any(
+        a is not b and type_signature(a) != type_signature(b)
+        for a, b in zip(_before(items, entries), items, strict=True)
+    )
 
 
 def _before(items: list[Value], entries: list[Entry]) -> list[Value]:

@@ -30,7 +30,7 @@ from accelopt_lsp.analysis.affine import (
 )
 from accelopt_lsp.analysis.carried import assigned_names, carried_names
 from accelopt_lsp.analysis.doubt import FUNCTION, end_of_loop, leaves
-from accelopt_lsp.analysis.expressions import check_condition, truth
+from accelopt_lsp.analysis.expressions import truth
 from accelopt_lsp.analysis.heap import NO_CHANGES, Cell, changes_of, deltas, remembers
 from accelopt_lsp.analysis.machine import (
     BREAK,
@@ -63,7 +63,6 @@ from accelopt_lsp.analysis.values import (
     written_out,
 )
 
-MAX_WHILE = 10_000
 MAX_UNSETTLED = 3
 FEW_TRIPS = 8
 """Loops with so few iterations are not worth several attempts to take them together."""
@@ -453,28 +452,6 @@ def _cut(low: int, high: int, cuts: tuple[int, ...] | None) -> list[tuple[int, i
         return [(i, i + 1) for i in range(low, min(high, low + MAX_PARTS + 1))]
     edges = [low, *inside, high]
     return list(pairwise(edges))
-
-
-@executes(ast.While)
-def _while(m: Machine, node: ast.While) -> Signal | None:
-    for _ in range(MAX_WHILE):
-        value = m.eval(node.test)
-        check_condition(m, node.test, value)
-        known = truth(m, value)
-        if known is None:
-            m.unknown("the number of iterations of this loop is not known", node.lineno)
-            forget(m, node.body, "it is set in a loop that is not counted")
-            uncounted(m, node, "?", lambda: m.run(node.body))
-            return None
-        if not known:
-            return m.run(node.orelse)
-        signal = m.run(node.body)
-        if signal is not None and signal[0] == BREAK:
-            return None
-        if signal is not None and signal[0] == RETURN:
-            return signal
-    m.unknown("this loop does not seem to end", node.lineno)
-    return None
 
 
 @evaluates(ast.ListComp, ast.GeneratorExp, ast.SetComp)

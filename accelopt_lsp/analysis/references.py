@@ -52,6 +52,7 @@ OPERATOR_NAMES: Mapping[str, str] = {
     "bitwise_not": "invert",
     "pow": "power",
 }
+MAX_PATH = 300
 _GRID_AXES = ("p", "x", "y", "z", "w")
 
 
@@ -62,6 +63,8 @@ def attribute_of(m: Machine, value: Value, name: str) -> Value:
         return handler(m, value, name)
     if isinstance(value, Ref):
         path = f"{value.path}.{name}"
+        if len(path) > MAX_PATH:
+            return Unknown("a long chain of attributes of something that is not of this file")
         found = m.resolved.get(path, UNBOUND)
         if found is UNBOUND:
             found = m.resolved[path] = resolve(m, canonical_path(path))
@@ -208,8 +211,9 @@ def same_kind(left: Value, right: Value) -> bool:
             return True
         a, b = as_dtype(left), as_dtype(right)
         return a is not None and a == b
-    if isinstance(left, bool | int | float | str | None):
-        return isinstance(right, bool | int | float | str | None) and bool(left == right)
+    if isinstance(left, bool | int | float | str | bytes | None):
+        constant = isinstance(right, bool | int | float | str | bytes | None)
+        return constant and bool(left == right)
     if isinstance(left, tuple) and isinstance(right, tuple):
         return len(left) == len(right) and all(
             same_kind(a, b) for a, b in zip(left, right, strict=True)

@@ -14,6 +14,7 @@ from accelopt_lsp.analysis import (  # noqa: F401 - they register what they hand
     loops,
     matching,
     statements,
+    while_loops,
 )
 from accelopt_lsp.analysis.affine import NeedSplit, Undecided
 from accelopt_lsp.analysis.arrays import array_header

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from accelopt_lsp.analysis.affine import Affine, Undecided, add, bounds, scale, split
+from accelopt_lsp.analysis.affine import Affine, Linear, Undecided, add, bounds, scale, split
 from accelopt_lsp.analysis.machine import Machine
 from accelopt_lsp.analysis.references import same_kind
 from accelopt_lsp.analysis.registers import Register
@@ -12,6 +12,7 @@ from accelopt_lsp.analysis.texts import SomeText
 from accelopt_lsp.analysis.values import (
     SOME_KEY,
     ClassValue,
+    DictValue,
     Grid,
     Instance,
     Iteration,
@@ -27,6 +28,8 @@ from accelopt_lsp.analysis.values import (
 )
 
 MAX_ITEMS = 10_000
+MAX_DISTINCT = 500
+"""Members of a set that are compared one by one."""
 
 
 def iteration_of(value: Value) -> Iteration | None:
@@ -43,8 +46,9 @@ def iteration_of(value: Value) -> Iteration | None:
     if isinstance(value, SomeText):
         return None
     if isinstance(value, ListValue):
-        runs = any(isinstance(i, Repeat) for i in value.items)
-        return Iteration(flat_length(value.items), lambda i: item_at(value, i), runs)
+        if Repeat in map(type, value.items):
+            return Iteration(flat_length(value.items), lambda i: item_at(value, i), True)
+        return _plain_list(value)
     known: list[Value] | None = None
     if isinstance(value, tuple):
         known = list(value)
@@ -75,6 +79,21 @@ def use_up(m: Machine, value: Value) -> None:
     if value.uses:
         raise Undecided("an iterator that was used up before")
     m.journal.append(value.uses, True)
+
+
+def _plain_list(value: ListValue) -> Iteration:
+    """How to loop over a list without runs; most items are taken without looking at the others."""
+    before = list(value.items)
+
+    def item(index: Linear) -> Value:
+        items = value.items
+        if type(index) is int and len(items) == len(before) and items[index] is before[index]:
+            found = items[index]
+            if not isinstance(found, Instance | ListValue | DictValue):
+                return found
+        return item_at(value, index)
+
+    return Iteration(len(before), item, False)
 
 
 def required(value: Value) -> Iteration:
@@ -168,13 +187,25 @@ def distinct(items: list[Value]) -> list[Value]:
         Undecided: whether two are the same is not known.
     """
     found: list[Value] = []
+    constants: set[Value] = set()
+    others: list[Value] = []
     for item in items:
         if isinstance(item, Affine):
             raise split(item.terms, "a set of values that depend on the iteration")
         if isinstance(item, Unknown | Repeat | SomeText) or _says_itself(item):
             raise Undecided("a set of values that are not known")
-        if not any(same_kind(item, other) for other in found):
-            found.append(item)
+        constant = isinstance(item, bool | int | float | str | bytes | None)
+        # The name of a data type is the same as that type.
+        rest = others if constant else found
+        if (constant and item in constants) or any(same_kind(item, other) for other in rest):
+            continue
+        found.append(item)
+        if constant:
+            constants.add(item)
+        else:
+            if len(others) >= MAX_DISTINCT:
+                raise Undecided("a set of many values that are no constants")
+            others.append(item)
     return found
 
 

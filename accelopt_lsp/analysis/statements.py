@@ -9,7 +9,7 @@ from attrs import evolve
 
 from accelopt_lsp.analysis.affine import Affine, Undecided, Var, symbol
 from accelopt_lsp.analysis.calls import call_value, is_lazy
-from accelopt_lsp.analysis.carried import stored_names
+from accelopt_lsp.analysis.carried import names_set_by
 from accelopt_lsp.analysis.classes import define_class, method_of, set_attribute
 from accelopt_lsp.analysis.creation import fill, renamed
 from accelopt_lsp.analysis.decorators import decorated
@@ -71,6 +71,8 @@ from accelopt_lsp.nki.dialects import Dialect
 from accelopt_lsp.nki.lowering import RESULT
 from accelopt_lsp.nki.operands import Buffer
 
+NAMES_A_STEP = 8
+"""What it costs to forget a name, in items of :meth:`Machine.charge`: eight names are a step."""
 _AUGMENTED: dict[type[ast.operator], str] = {
     ast.Add: "nl.add",
     ast.Sub: "nl.subtract",
@@ -378,8 +380,11 @@ def _if(m: Machine, node: ast.If) -> Signal | None:
 
 def forget(m: Machine, body: list[ast.stmt], reason: str) -> None:
     """Names that a skipped body would have bound are unknown afterwards."""
-    for name in sorted({name for statement in body for name in stored_names(statement)}):
-        m.scope.assign(name, Unknown(reason))
+    names = names_set_by(body)
+    m.charge(len(names) * NAMES_A_STEP)
+    unknown = Unknown(reason)
+    for name in names:
+        m.scope.assign(name, unknown)
     forget_changes(m, body, reason)
 
 

@@ -279,6 +279,8 @@ class DictValue(dict[Any, Value]):
 
 def flat_length(items: tuple[Value, ...] | list[Value]) -> int:
     """Number of elements, runs included."""
+    if Repeat not in map(type, items):
+        return len(items)
     return sum(len(i) if isinstance(i, Repeat) else 1 for i in items)
 
 
@@ -289,6 +291,11 @@ def list_item(items: tuple[Value, ...] | list[Value], index: Linear) -> Value:
         IndexError: out of range.
         NeedSplit, Undecided: which element it is depends on the iteration.
     """
+    if type(index) is int and Repeat not in map(type, items):
+        try:
+            return items[index]
+        except IndexError:
+            raise IndexError(f"index {index} of a list with {len(items)} elements") from None
     length = flat_length(items)
     low, high = bounds(index)
     if low < 0 and high < 0:
