@@ -29,6 +29,7 @@ _ARRAYS = ("numpy", "torch", "jax", "nt.tensor")
 _SKIPPED = frozenset(
     "__pycache__ node_modules build dist venv env site-packages third_party docs".split()
 )
+_CALLS = "calls"
 _RUNNERS = ("nki.simulate_kernel", "nki.baremetal", "nki.benchmark", "nki.profile", "nki.simulate")
 
 
@@ -55,12 +56,16 @@ class Caller:
 
 def calls_in(document: Document, names: frozenset[str], path: Path | None = None) -> list[Caller]:
     """Calls of a kernel under any of its dotted names in a file, in the order of the text."""
+    calls: list[ast.Call] | None = document.cache.get(_CALLS)
+    if calls is None:
+        # Each kernel of a file asks.
+        nodes = walk(module_of(document))
+        calls = document.cache[_CALLS] = [n for n in nodes if isinstance(n, ast.Call)]
     found = []
-    for node in walk(module_of(document)):
-        if isinstance(node, ast.Call):
-            caller = _as_call(document, path, node, names)
-            if caller is not None:
-                found.append(caller)
+    for node in calls:
+        caller = _as_call(document, path, node, names)
+        if caller is not None:
+            found.append(caller)
     return sorted(found, key=lambda c: (c.node.lineno, c.node.col_offset))
 
 
