@@ -263,10 +263,11 @@ def call_function(
         return _call_cached(m, function, args, kwargs)
     if key is None:
         return repeated(m, function, args, kwargs, _run_function)
-    before = m.notes()
+    before, steps, known = m.notes(), m.budget.steps, m.steps_once
     result = _run_function(m, function, args, kwargs)
     if is_plain(result) and m.notes() == before:
         m.memory[key] = result
+        m.steps_once = known + m.budget.steps - steps
     return result
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from accelopt_lsp.analysis.affine import Undecided
 from accelopt_lsp.analysis.enums import find_member, make_members
 from accelopt_lsp.analysis.machine import KernelRaises, Machine, attributes
+from accelopt_lsp.analysis.repeated import is_clean, repeated
 from accelopt_lsp.analysis.scope import UNBOUND
 from accelopt_lsp.analysis.values import (
     MISSING,
@@ -362,9 +363,16 @@ def instantiate(m: Machine, cls: ClassValue, args: list[Value], kwargs: dict[str
         return find_member(cls, args[0]) if args else Unknown(f"{cls.name}() without a value")
     if cls.kind == "namedtuple":
         return NamedTuple.of(cls, list(field_values(m, cls, args, kwargs).values()))
-    instance = Instance(cls, loops=tuple(m.loops))
-    problem = initialize(m, cls, instance, args, kwargs)
-    return instance if problem is None else problem
+    written = next(members_of(cls, "__init__"), None)
+
+    def make(m: Machine, _: Value, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        instance = Instance(cls, loops=tuple(m.loops))
+        problem = initialize(m, cls, instance, args, kwargs)
+        return instance if problem is None else problem
+
+    if isinstance(written, Function) and cls.kind == "plain" and is_clean(cls):
+        return repeated(m, written, args, kwargs, make, made=cls)
+    return make(m, written, args, kwargs)
 
 
 def initialize(

@@ -120,6 +120,7 @@ class Machine:
         cached: results of functions under ``lru_cache``, by function and arguments.
         quiet: by function: names that it may read from its module; None if it may read more.
         watched, unsteady: open calls whose effects are looked at; calls of other functions in them.
+        steps_once: spent on results in ``memory``, which cost nothing a second time.
         altered: a class or a module was given another attribute.
         guarded_imports: open ``try`` statements that expect a failing import.
     """
@@ -150,6 +151,7 @@ class Machine:
     quiet: dict[Function, tuple[str, ...] | None] = field(factory=dict)
     watched: int = 0
     unsteady: int = 0
+    steps_once: int = 0
     altered: bool = False
     resolved: dict[str, Value] = field(factory=dict)
     touched: list[dict[tuple[int, Any], bool]] = field(factory=list)

@@ -62,7 +62,7 @@ class Result:
 
     Attributes:
         build: makes the returned value of the arguments of another call.
-        steps: what the call took.
+        steps: what the call takes a second time.
         reads: fields and items of the arguments that were read, by number of the argument.
         used: lists among the arguments that were used, by number.
         split: loops whose iterations it told apart.
@@ -169,8 +169,15 @@ def repeated(
     args: list[Value],
     kwargs: dict[str, Value],
     run: Callable[[Machine, Function, list[Value], dict[str, Value]], Value],
+    made: ClassValue | None = None,
 ) -> Value:
-    """The result of a call, which is run if nobody knows what it comes to."""
+    """The result of a call, which is run if nobody knows what it comes to.
+
+    Args:
+        function: the one that is called.
+        run: runs it.
+        made: the class of which ``run`` makes an object with this function.
+    """
     if not m.in_kernel or m.depth == 0 or m.altered or m.observer is not None:
         return run(m, function, args, kwargs)
     home: Home = function.scope.home
@@ -188,7 +195,7 @@ def repeated(
     except _Unfit:
         home.failures[node] = doubts + 1
         return run(m, function, args, kwargs)
-    key = (node, function.owner, tuple(parts), tuple(named), program)
+    key = (node, function.owner, made, tuple(parts), tuple(named), program)
     found = home.results.get(key)
     if found is not None and m.budget.steps + found.steps <= m.budget.limit:
         home.failures[node] = doubts - 1 if doubts else 0
@@ -217,7 +224,7 @@ def _observed(
     key: Any,
 ) -> Value:
     """Run a call and keep what it comes to, if it changes nothing else."""
-    steps, mark, used = m.budget.steps, m.journal.mark(), len(m.used_lists)
+    steps, mark, used = m.budget.steps - m.steps_once, m.journal.mark(), len(m.used_lists)
     before, split, carries = _state(m), set(m.split_loops), m.carries
     m.carries = False
     m.watched += 1
@@ -241,7 +248,7 @@ def _observed(
         home.results.clear()
     home.results[key] = Result(
         build,
-        m.budget.steps - steps,
+        m.budget.steps - m.steps_once - steps,
         tuple((tables[t], name) for (t, name), read in first.items() if read and t in tables),
         tuple(tables[id(v.items)] for v in m.used_lists[used:] if id(v.items) in tables),
         frozenset(m.split_loops - split),
@@ -399,4 +406,4 @@ def is_clean(cls: ClassValue) -> bool:
     return True
 
 
-__all__ = ["Result", "is_quiet", "repeated"]
+__all__ = ["Result", "is_clean", "is_quiet", "repeated"]
