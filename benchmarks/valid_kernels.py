@@ -172,17 +172,21 @@ def child(texts: list[str]) -> int:
 
 
 def places_of(case: Case) -> list[Place]:
-    """What is said about a case's kernel with the case's arguments."""
+    """What is said about a case's kernels with the arguments that they are called with."""
     with tempfile.TemporaryDirectory() as scratch:
-        call = static_cases.call_of(case, lambda tree: tree, Path(scratch))
-        kernel, _ = static_counts.kernel_of(case, call)
-        name = kernel.function.__qualname__.replace(".<locals>", "")
-        values = {n: parse_spec(spec) for n, spec in call.arguments.items()}
-        options = AnalysisOptions(
-            target=call.target, overrides={name: values}, grid=call.grid, suppressions=False
-        )
-        file = Path(static_counts.file_of(case, call))
-        result = analyze(Document.parse(file.read_text("utf-8")), path=file, options=options)
+        calls = static_cases.calls_of(case, lambda tree: tree, Path(scratch))
+        return [place for call in calls for place in _said(case, call)]
+
+
+def _said(case: Case, call: static_cases.Call) -> list[Place]:
+    kernel = static_counts.kernel_of(case, call)
+    name = kernel.function.__qualname__.replace(".<locals>", "")
+    values = {n: parse_spec(spec) for n, spec in call.arguments.items()}
+    options = AnalysisOptions(
+        target=call.target, overrides={name: values}, grid=call.grid, suppressions=False
+    )
+    file = Path(static_counts.file_of(case, call))
+    result = analyze(Document.parse(file.read_text("utf-8")), path=file, options=options)
     shown = f"{case.collection}/{file.relative_to(case.checkout).as_posix()}"
     label = ", ".join(filter(None, ("given arguments", case.label)))
     return [

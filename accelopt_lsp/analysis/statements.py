@@ -327,6 +327,8 @@ def _broadcast_free(value: View, place: View) -> View:
 def _augmented(m: Machine, node: ast.AugAssign) -> Signal | None:
     target = once(m, node.target)
     current = m.eval(target)
+    if m.observer is not None and target is not node.target:
+        m.observer(node.target, current)
     value = m.eval(node.value)
     if isinstance(current, View):
         augment_tile(m, node, current, value)

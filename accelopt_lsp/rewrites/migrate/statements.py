@@ -315,7 +315,7 @@ class Translation:
         return masked
 
     def _plain_augmented(self, node: ast.AugAssign) -> Masked | None:
-        if self.w.is_index(node.value):
+        if any(isinstance(n, ast.expr) and self.w.is_index(n) for n in ast.walk(node)):
             raise self.w.refusal(node, "an index that changes in place")
         return None
 
