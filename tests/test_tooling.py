@@ -112,3 +112,17 @@ def test_wheel_holds_the_package_and_its_data_only(repository: Path, tmp_path: P
     }
     assert {name for name in names if name.startswith("accelopt_lsp/")} >= source
     assert "accelopt_lsp/nki/data/targets.toml" in names
+
+
+def test_pythons_parser_is_called_in_one_place(repository: Path) -> None:
+    """Two threads must not parse at once; the simulator's children have one thread each."""
+    package = repository / "accelopt_lsp"
+    alone = {package / "nki" / "python_source.py", package / "nki" / "dialects.py"}
+    found = [
+        file.relative_to(package).as_posix()
+        for file in package.rglob("*.py")
+        if "ast.parse(" in file.read_text("utf-8")
+        and file not in alone
+        and not file.is_relative_to(package / "profiler" / "simulator")
+    ]
+    assert found == []

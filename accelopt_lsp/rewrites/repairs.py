@@ -13,6 +13,7 @@ from typing import Any
 from attrs import frozen
 
 from accelopt_lsp.analysis.rules.migration.scan import canonical_name
+from accelopt_lsp.nki.python_source import parse_python
 from accelopt_lsp.rewrites.base import Description, NotApplicable, RewriteContext, Site
 from accelopt_lsp.rewrites.source import Edit, SourceText
 
@@ -165,7 +166,7 @@ class Repair:
         _, mend = _MENDS[self.name]
         text = context.source.apply(mend(place))
         try:
-            ast.parse(text)
+            parse_python(text)
         except SyntaxError as error:
             raise NotApplicable(f"the result would not parse: {error}") from None
         return text

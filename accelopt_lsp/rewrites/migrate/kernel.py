@@ -15,6 +15,7 @@ from accelopt_lsp.analysis.syntax import Document
 from accelopt_lsp.analysis.tree import module_of
 from accelopt_lsp.nki.arguments import KernelArguments
 from accelopt_lsp.nki.dialects import Dialect
+from accelopt_lsp.nki.python_source import parse_python
 from accelopt_lsp.nki.targets import Target, get_target
 from accelopt_lsp.rewrites.base import Description, NotApplicable, RewriteContext, Site
 from accelopt_lsp.rewrites.migrate.imports import (
@@ -161,7 +162,7 @@ def _union(scans: list[Scan]) -> Scan:
 
 def without_unused_numpy(before: str, after: str) -> str:
     """The new text without an import of NumPy that only the old one used."""
-    old, new = ast.parse(before), ast.parse(after)
+    old, new = parse_python(before), parse_python(after)
     source = SourceText(after)
     edits = []
     for node in ast.walk(new):
@@ -174,7 +175,7 @@ def without_unused_numpy(before: str, after: str) -> str:
 
 def without_old_names(text: str, aliases: Aliases) -> str:
     """The new text without names for the old compiler's functions that nothing uses any more."""
-    tree = ast.parse(text)
+    tree = parse_python(text)
     source = SourceText(text)
     edits = []
     for node in tree.body:

@@ -6,6 +6,7 @@ import ast
 import re
 
 from accelopt_lsp.analysis.affine import Affine, Linear
+from accelopt_lsp.nki.python_source import parse_expression
 
 _NUMBER = re.compile(r"-?\d+")
 
@@ -39,7 +40,7 @@ def render(value: Linear) -> str:
 def atom(text: str) -> str:
     """The text in parentheses where it is a sum or product, for use in a product."""
     try:
-        node = ast.parse(text, mode="eval").body
+        node = parse_expression(text)
     except SyntaxError:
         return f"({text})"
     simple = (ast.Name, ast.Constant, ast.Attribute, ast.Call, ast.Subscript)
@@ -49,7 +50,7 @@ def atom(text: str) -> str:
 def term(text: str) -> str:
     """The text in parentheses where it binds weaker than a sum's right side."""
     try:
-        node = ast.parse(text, mode="eval").body
+        node = parse_expression(text)
     except SyntaxError:
         return f"({text})"
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub):
@@ -119,7 +120,7 @@ def tidy(text: str) -> str:
         return text
     terms: dict[str, int] = {}
     try:
-        _collect(ast.parse(text, mode="eval").body, 1, terms)
+        _collect(parse_expression(text), 1, terms)
     except (SyntaxError, ValueError):
         return text
     constant = terms.pop("", 0)
@@ -181,7 +182,7 @@ def _last_number(text: str) -> tuple[str, str, int | None]:
 def _simple_negative(text: str) -> bool:
     """Whether the text is the negation of one product: ``-128 * i``."""
     try:
-        node = ast.parse(text, mode="eval").body
+        node = parse_expression(text)
     except SyntaxError:
         return False
     while isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):

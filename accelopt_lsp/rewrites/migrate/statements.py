@@ -11,6 +11,7 @@ from accelopt_lsp.analysis.rules.migration.tiles import traced_once
 from accelopt_lsp.analysis.values import Blocks, View
 from accelopt_lsp.nki.lines import split_lines
 from accelopt_lsp.nki.operands import Buffer
+from accelopt_lsp.nki.python_source import parse_expression
 from accelopt_lsp.rewrites.base import NotApplicable
 from accelopt_lsp.rewrites.migrate import expressions as x
 from accelopt_lsp.rewrites.migrate.blocks import plan_blocks
@@ -332,7 +333,7 @@ class Translation:
                 return NOT_MASKED
             w.emit(declared)
             return NOT_MASKED
-        if ast.dump(ast.parse(text, mode="eval").body) == ast.dump(call.node):
+        if ast.dump(parse_expression(text)) == ast.dump(call.node):
             return None
         w.emit(f"{name} = {text}")
         return NOT_MASKED
@@ -450,7 +451,7 @@ class Translation:
         if len(self.w.lines) == 1 and not masked.conditions:
             text = self.w.lines[0][0]
             try:
-                same = ast.dump(ast.parse(text, mode="eval").body) == ast.dump(node.value)
+                same = ast.dump(parse_expression(text)) == ast.dump(node.value)
             except SyntaxError:
                 same = False
             if same:

@@ -14,6 +14,7 @@ from accelopt_lsp.analysis.rules.migration.scan import Scan, canonical_name
 from accelopt_lsp.analysis.values import Blocks, Grid, IndexArray, Mask, View
 from accelopt_lsp.nki.dtypes import DType, find_dtype, get_dtype
 from accelopt_lsp.nki.operands import Buffer
+from accelopt_lsp.nki.python_source import parse_expression
 from accelopt_lsp.nki.targets import Target
 from accelopt_lsp.rewrites.base import NotApplicable
 from accelopt_lsp.rewrites.migrate.blocks import BlockPlan
@@ -311,7 +312,7 @@ class Writer:
 
     def _home(self, text: str, statement: ast.stmt) -> ast.stmt:
         """The statement before which names of a text are all known, as far out as possible."""
-        names = {n.id for n in ast.walk(ast.parse(text, mode="eval")) if isinstance(n, ast.Name)}
+        names = {n.id for n in ast.walk(parse_expression(text)) if isinstance(n, ast.Name)}
         function = self.function_of(statement)
         chain: list[ast.stmt] = [statement]
         loops: list[ast.stmt] = []
