@@ -6,6 +6,7 @@ import importlib
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -84,7 +85,7 @@ def test_status_0_where_nothing_differs_and_2_without_kernels(checkout):
 
 
 @pytest.fixture
-def script(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+def script(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     monkeypatch.syspath_prepend(str(SCRIPT.parent))
     yield importlib.import_module("static_counts")
     for name in ("static_counts", "static_cases"):

@@ -256,6 +256,11 @@ def call_function(
     """Run a function of the file on abstract values."""
     if m.depth >= MAX_CALL_DEPTH:
         return Unknown("calls nested too deeply")
+    if m.active.get(function.node, 0) >= MAX_BLIND and any(
+        isinstance(value, Unknown) for value in (*args, *kwargs.values())
+    ):
+        # Nothing would end it, and each call may call itself twice.
+        return Unknown(f"how deep {function.name} calls itself is not known")
     key = memory_key(m, function, args, kwargs)
     if key is not None and key in m.memory:
         return m.memory[key]
@@ -312,8 +317,9 @@ def _run_function(
     outer, m.scope = m.scope, scope
     m.depth += 1
     doubt = m.doubt
+    node = function.node
+    m.active[node] = m.active.get(node, 0) + 1
     try:
-        node = function.node
         if isinstance(node, ast.Lambda):
             m.unsteady += 1
             return m.eval(node.body)
@@ -330,9 +336,12 @@ def _run_function(
     finally:
         m.scope = outer
         m.depth -= 1
+        m.active[node] -= 1
         m.doubt = doubt
 
 
+MAX_BLIND = 6
+"""Calls of a function within itself with arguments that are not known."""
 _GENERATORS: WeakKeyDictionary[ast.AST, bool] = WeakKeyDictionary()
 
 

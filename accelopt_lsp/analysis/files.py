@@ -43,7 +43,7 @@ from accelopt_lsp.nki.nkibench import known_yardstick
 from accelopt_lsp.nki.targets import Target, get_target
 from accelopt_lsp.nki.workload import Workload
 
-FILE_STEPS = 90_000
+FILE_STEPS = 75_000
 """Steps that all kernels of a file have together; beyond that, each gets the least number."""
 LEAST_STEPS = 1_000
 WHOLE_PROJECT = "**"

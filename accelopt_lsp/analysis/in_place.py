@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from accelopt_lsp.analysis.affine import Undecided
 from accelopt_lsp.analysis.calls import call_value
@@ -12,6 +14,7 @@ from accelopt_lsp.analysis.expressions import binary
 from accelopt_lsp.analysis.machine import Machine
 from accelopt_lsp.analysis.methods import call_method
 from accelopt_lsp.analysis.sequences import items_of, mutable_item
+from accelopt_lsp.analysis.tree import walk
 from accelopt_lsp.analysis.values import (
     SOME_KEY,
     Instance,
@@ -23,21 +26,33 @@ from accelopt_lsp.analysis.values import (
 )
 from accelopt_lsp.analysis.workspace import CHANGING
 
+_Place = ast.Attribute | ast.Subscript
+_CHANGED: WeakKeyDictionary[ast.stmt, tuple[tuple[str, _Place], ...]] = WeakKeyDictionary()
+
+
+def _changed_places(statement: ast.stmt) -> tuple[tuple[str, _Place], ...]:
+    """What a statement changes in place by its text: the name, and the attribute or item of it."""
+    known = _CHANGED.get(statement)
+    if known is None:
+        known = _CHANGED[statement] = tuple(_find_changed(statement))
+    return known
+
+
+def _find_changed(statement: ast.stmt) -> Iterator[tuple[str, _Place]]:
+    for node in walk(statement):
+        place: ast.AST | None = None
+        if isinstance(node, _Place) and isinstance(node.ctx, ast.Store):
+            place = node
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            place = node.func if node.func.attr in CHANGING else None
+        if isinstance(place, _Place) and isinstance(place.value, ast.Name):
+            yield place.value.id, place
+
 
 def forget_changes(m: Machine, body: list[ast.stmt], reason: str) -> None:
     """What statements that may not run would change in place is not known afterwards."""
-    for node in (n for statement in body for n in ast.walk(statement)):
-        place: ast.expr | None = None
-        if isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store):
-            place = node
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            if node.func.attr in CHANGING:
-                place = node.func
-        if not isinstance(place, ast.Attribute | ast.Subscript):
-            continue
-        if not isinstance(place.value, ast.Name):
-            continue
-        owner = m.scope.find(place.value.id)
+    for name, place in (found for statement in body for found in _changed_places(statement)):
+        owner = m.scope.find(name)
         if isinstance(owner, Instance) and isinstance(place, ast.Attribute):
             m.set_entry(owner, owner.fields, place.attr, Unknown(reason))
         elif isinstance(owner, dict):

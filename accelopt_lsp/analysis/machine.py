@@ -113,6 +113,7 @@ class Machine:
 
     Attributes:
         home: the analyzed file as a module.
+        active: how often each function is running, within itself.
         site: the analyzed file's call that is open while other files' code runs.
         foreign_line: the statement that runs in another file.
         split_loops: loops whose iterations had to be told apart.
@@ -162,6 +163,7 @@ class Machine:
     program: list[Any] = field(factory=list)
     sequence: int = 0
     depth: int = 0
+    active: dict[ast.AST, int] = field(factory=dict)
     line: int = 1
     in_kernel: bool = False
     placed: bool = False

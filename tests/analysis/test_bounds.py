@@ -114,3 +114,18 @@ def test_a_list_that_changes_while_it_is_iterated_over():
         f"for j in range(k):\n    {SET}"
     )
     assert kernel.workload.issued.instructions["memset"] == 7
+
+
+def test_recursion_on_what_is_not_known_ends():
+    kernel = kernel_of(
+        "def f(k):\n    if isinstance(k, list):\n        return f(k[0]) + f(k[1])\n"
+        f"    return f(k.left) + f(k.right)\nf(somewhere.tree(n))\n{SET}"
+    )
+    assert kernel.steps < 5_000
+    assert kernel.workload.issued.instructions["memset"] == 1
+
+
+def test_recursion_on_what_is_known_goes_on():
+    kernel = kernel_of(f"def f(k):\n    {SET}\n    if k:\n        f(k - 1)\nf(30)")
+    assert kernel.workload.issued.instructions["memset"] == 31
+    assert kernel.workload.complete

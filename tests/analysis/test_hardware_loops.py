@@ -48,7 +48,7 @@ def indented(text: str, depth: int = 1) -> str:
 
 @st.composite
 def nests(draw: st.DrawFn, depth: int = 2, names: str = "ijk") -> str:
-    name, *rest = names
+    name, rest = names[0], names[1:]
     parts = []
     for _ in range(draw(st.integers(1, 2))):
         if depth and rest and draw(st.booleans()):
