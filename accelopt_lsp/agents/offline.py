@@ -7,13 +7,11 @@ the fixer turns to a smaller choice of parameters, the summarizer words what hap
 from __future__ import annotations
 
 import ast
-import asyncio
 import random
 import re
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from attrs import evolve
@@ -21,6 +19,7 @@ from attrs import evolve
 from accelopt_lsp import __version__
 from accelopt_lsp.agents.gates import widest_float
 from accelopt_lsp.agents.normalise import function_text, loop_depth
+from accelopt_lsp.agents.off_loop import off_loop
 from accelopt_lsp.agents.retrieval import experience_id, structure_score
 from accelopt_lsp.agents.roles import (
     Attempt,
@@ -53,14 +52,6 @@ _COUNTERS = (
     ("spill_save_bytes", "spilled"),
     ("spill_reload_bytes", "spill re-loads"),
 )
-
-# Rewriting is Python code of ours that takes milliseconds to a second: off the event loop, but
-# not in its default pool, which a language server reads its input with.
-_worker = ThreadPoolExecutor(1, thread_name_prefix="accelopt-rewrites")
-
-
-async def _off_loop(function: Callable[[], T]) -> T:
-    return await asyncio.get_running_loop().run_in_executor(_worker, function)
 
 
 def tags_of(problem: Problem, source: str, profile: Profile) -> Tags:
@@ -147,7 +138,7 @@ class OfflineAgent:
 
         What did not help an ancestor comes back only when there is nothing else.
         """
-        return await _off_loop(
+        return await off_loop(
             lambda: self._plan(problem, candidate, experiences, count, seed, tried, fruitless)
         )
 
@@ -179,7 +170,7 @@ class OfflineAgent:
     ) -> list[Site]:
         """Where the catalogue applies, best first, a few of each rewrite: for other planners."""
         shares = _LineShares(candidate.source, candidate.profile)
-        ranked = await _off_loop(
+        ranked = await off_loop(
             lambda: self._ranked(problem, candidate, experiences, seed, tried, (), shares)
         )
         return [site for _, site in _mixed(ranked, MOST_SITES)]
@@ -216,7 +207,7 @@ class OfflineAgent:
         self, problem: Problem, candidate: Candidate, plan: Plan, *, variant: int, seed: int
     ) -> Draft:
         """Apply the plan's rewrite; later variants take other parameters at the same place."""
-        return await _off_loop(lambda: self._execute(problem, candidate, plan, variant))
+        return await off_loop(lambda: self._execute(problem, candidate, plan, variant))
 
     def _execute(self, problem: Problem, candidate: Candidate, plan: Plan, variant: int) -> Draft:
         if variant == 0:
@@ -255,7 +246,7 @@ class OfflineAgent:
         """Smaller blocks where memory overflowed or a size did not divide; else no idea."""
         if attempt.plan.rewrite is None or not _is_size_problem(attempt):
             return None
-        return await _off_loop(lambda: self._shrink(problem, attempt))
+        return await off_loop(lambda: self._shrink(problem, attempt))
 
     def _shrink(self, problem: Problem, attempt: Attempt) -> Draft | None:
         plan, source = attempt.plan, attempt.parent.source

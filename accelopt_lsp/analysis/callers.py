@@ -17,7 +17,7 @@ from attrs import frozen
 
 from accelopt_lsp.analysis.names import canonical_path
 from accelopt_lsp.analysis.syntax import Document
-from accelopt_lsp.analysis.tree import module_of, walk
+from accelopt_lsp.analysis.tree import dotted, module_of, walk
 from accelopt_lsp.analysis.workspace import Workspace, digest_of
 
 MAX_FILES = 400
@@ -86,7 +86,7 @@ def _as_call(
     if isinstance(callee, ast.Subscript):
         grid = callee.slice
         callee = callee.value
-    if _dotted(callee) not in names:
+    if dotted(callee) not in names:
         return None
     if any(isinstance(a, ast.Starred) for a in args):
         return None
@@ -94,18 +94,8 @@ def _as_call(
 
 
 def _runs(node: ast.expr) -> bool:
-    name = _dotted(node)
+    name = dotted(node)
     return name is not None and canonical_path(name).removeprefix("neuronxcc.") in _RUNNERS
-
-
-def _dotted(node: ast.expr) -> str | None:
-    parts: list[str] = []
-    while isinstance(node, ast.Attribute):
-        parts.append(node.attr)
-        node = node.value
-    if not isinstance(node, ast.Name):
-        return None
-    return ".".join((node.id, *reversed(parts)))
 
 
 def callers_elsewhere(workspace: Workspace, path: Path, kernel: str) -> Iterator[Caller]:

@@ -92,7 +92,7 @@ def call_api(
     views = {k: v for k, v in bound.items() if isinstance(v, View)}
     mask = bound.get("mask")
     try:
-        values = {k: _lowering_value(k, v) for k, v in bound.items()}
+        values = {k: lowering_value(k, v) for k, v in bound.items()}
     except UnknownArgument as error:
         m.unknown(f"{name}: {error}")
         return Unknown(str(error))
@@ -193,7 +193,7 @@ def _nodes_by_parameter(
     return found
 
 
-def _lowering_value(name: str, value: Value) -> Any:
+def lowering_value(name: str, value: Value) -> Any:
     """An argument in the terms of :func:`lower`: hashable, tensors as descriptors.
 
     Raises:
@@ -218,9 +218,9 @@ def _lowering_value(name: str, value: Value) -> Any:
     if isinstance(value, Affine):
         return bounds(value)[0]
     if isinstance(value, ListValue):
-        return tuple(_lowering_value(name, v) for v in written_out(value.items))
+        return tuple(lowering_value(name, v) for v in written_out(value.items))
     if isinstance(value, tuple):
-        return tuple(_lowering_value(name, v) for v in value)
+        return tuple(lowering_value(name, v) for v in value)
     if isinstance(value, Ref):
         if name == "dtype":
             found = as_dtype(value)

@@ -42,23 +42,23 @@ def _reach(document: Document, kernels: tuple[KernelSource, ...]) -> Iterator[Re
         return
     known = definitions(document)
     seen: set[ast.AST] = set()
-    todo: list[tuple[ast.AST, KernelSource, bool]] = []
+    pending: list[tuple[ast.AST, KernelSource, bool]] = []
     for kernel in reversed(kernels):
         start = function_node(document, kernel)
         if start is not None:
-            todo.append((start, kernel, True))
-    while todo:
-        node, kernel, own = todo.pop()
+            pending.append((start, kernel, True))
+    while pending:
+        node, kernel, own = pending.pop()
         if node in seen:
             continue
         seen.add(node)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield Reached(node, kernel, own)
         elif isinstance(node, ast.ClassDef):
-            todo.extend((n, kernel, False) for n in node.body if isinstance(n, ast.FunctionDef))
+            pending.extend((n, kernel, False) for n in node.body if isinstance(n, ast.FunctionDef))
             continue
         named = {n.id for n in nodes_of(node, ast.Name)} & known.keys()
-        todo.extend((known[name], kernel, False) for name in sorted(named))
+        pending.extend((known[name], kernel, False) for name in sorted(named))
 
 
 def definitions(document: Document) -> dict[str, FunctionNode | ast.ClassDef]:
@@ -73,14 +73,3 @@ def definitions(document: Document) -> dict[str, FunctionNode | ast.ClassDef]:
         if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             found[statement.name] = statement
     return found
-
-
-def dotted(node: ast.AST) -> str | None:
-    """``a.b.c`` as text, or None for any other expression."""
-    parts: list[str] = []
-    while isinstance(node, ast.Attribute):
-        parts.append(node.attr)
-        node = node.value
-    if not isinstance(node, ast.Name):
-        return None
-    return ".".join([node.id, *reversed(parts)])

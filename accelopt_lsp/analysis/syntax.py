@@ -122,10 +122,6 @@ class Document:
         )
         return self.edited(start, len(self.data) - kept, len(data) - kept, text)
 
-    def replaced_span(self, span: Span, replacement: str) -> Document:
-        """The same with the place given as a span."""
-        return self.replaced(self.byte_at(span.start), self.byte_at(span.end), replacement)
-
     @property
     def root(self) -> Node:
         return self.tree.root_node
@@ -220,15 +216,6 @@ class Document:
             if callee.parent is not None and callee.parent.type == "call":
                 if callee.parent.child_by_field_name("function") == callee:
                     yield node, callee.parent
-
-    def node_at(self, position: Position) -> Node | None:
-        """The smallest named node at a place."""
-        byte = self.byte_at(position)
-        return self.root.named_descendant_for_byte_range(byte, byte)
-
-    @property
-    def has_errors(self) -> bool:
-        return self.root.has_error
 
     def syntax_errors(self) -> tuple[Diagnostic, ...]:
         """What does not parse, in the order of the text; at most :data:`MAX_SYNTAX_ERRORS`."""

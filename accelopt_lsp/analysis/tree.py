@@ -99,12 +99,15 @@ def statements(node: ast.AST) -> Iterator[ast.stmt]:
                 stack.extend(value)
 
 
-def call_nodes(document: Document, line: int) -> list[ast.Call]:
-    """Calls that begin on a line."""
-    for statement in module_of(document).body:
-        if statement.lineno <= line <= (statement.end_lineno or line):
-            return [n for n in walk(statement) if isinstance(n, ast.Call) and n.lineno == line]
-    return []
+def dotted(node: ast.AST) -> str | None:
+    """``a.b.c`` as text, or None for any other expression."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    if not isinstance(node, ast.Name):
+        return None
+    return ".".join([node.id, *reversed(parts)])
 
 
 def function_node(document: Document, kernel: KernelSource) -> FunctionNode | None:

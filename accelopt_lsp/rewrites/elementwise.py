@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 
 from attrs import define, field
 
@@ -377,12 +376,6 @@ def _reduction(model: KernelModel, step: Step, access: Access) -> Operation | No
         return None
     assert data is not None
     return Operation(step, "reduce", data, access, "add")
-
-
-def input_tensors(model: KernelModel, operation: Operation) -> Iterator[Tensor]:
-    """Tensors that a statement reads."""
-    for access in operation.step.reads:
-        yield access.view.tensor
 
 
 def same_place(first: View, second: View) -> bool:

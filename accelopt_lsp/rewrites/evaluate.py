@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from accelopt_lsp.analysis.names import Aliases
+from accelopt_lsp.analysis.tree import dotted
 from accelopt_lsp.nki.apis import find_api
 from accelopt_lsp.nki.dialects import LANGUAGE_CONSTANTS, MEMORIES, BindError, Dialect, Role
 from accelopt_lsp.nki.dtypes import DType, find_dtype
@@ -46,17 +47,6 @@ _PYTHON: Mapping[str, Callable[..., Any]] = {
     "abs": abs,
     "np.float32": float,
 }
-
-
-def dotted(node: ast.AST) -> str | None:
-    """``a.b.c`` as text, None for anything else."""
-    parts: list[str] = []
-    while isinstance(node, ast.Attribute):
-        parts.append(node.attr)
-        node = node.value
-    if not isinstance(node, ast.Name):
-        return None
-    return ".".join([node.id, *reversed(parts)])
 
 
 class Evaluator:

@@ -16,7 +16,7 @@ from accelopt_lsp.nki.dialects import BindError
 from accelopt_lsp.rewrites.affine import Affine, Symbol
 from accelopt_lsp.rewrites.base import NotApplicable, RewriteContext
 from accelopt_lsp.rewrites.bindings import bind_module_constants, bind_parameters
-from accelopt_lsp.rewrites.evaluate import Evaluator, dotted
+from accelopt_lsp.rewrites.evaluate import Evaluator
 from accelopt_lsp.rewrites.values import (
     Items,
     Literal,
@@ -106,9 +106,6 @@ class KernelModel:
     def integer(self, node: ast.AST | None) -> int | None:
         return integer(self.value(node))
 
-    def loop_of(self, node: ast.For) -> Loop | None:
-        return next((loop for loop in self.loops if loop.node is node), None)
-
     def steps_in(self, node: ast.AST) -> list[Step]:
         """Steps inside a statement, in program order."""
         inside = {id(n) for n in ast.walk(node) if isinstance(n, ast.stmt)}
@@ -126,17 +123,6 @@ class KernelModel:
 
     def creator(self, tensor: Tensor) -> Step | None:
         return None if tensor.step is None else self.steps[tensor.step]
-
-    def names_of(self, tensor: Tensor) -> set[str]:
-        """Variables that hold the tensor or a view of it."""
-        return {
-            node.id
-            for step in self.steps
-            for access in (*step.reads, *step.writes)
-            if access.view.tensor is tensor
-            for node in ast.walk(access.node)
-            if isinstance(node, ast.Name) and (v := self.view(node)) and v.tensor is tensor
-        }
 
     def bound_once(self, name: str) -> bool:
         """Whether exactly one statement of the kernel binds that name."""
@@ -459,7 +445,6 @@ __all__ = [
     "KernelModel",
     "Step",
     "build_model",
-    "dotted",
     "is_none",
     "require",
 ]

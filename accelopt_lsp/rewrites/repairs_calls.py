@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from accelopt_lsp.analysis.issue import UnknownArgument, _lowering_value
+from accelopt_lsp.analysis.issue import UnknownArgument, lowering_value
 from accelopt_lsp.analysis.syntax import Document
 from accelopt_lsp.analysis.tree import module_of
 from accelopt_lsp.nki.apis import find_api
@@ -244,7 +244,7 @@ def _result_of(place: Place, call: ast.Call) -> OperandType:
     given = dict(zip(signature.parameters, same.args, strict=False))
     given |= {k.arg: k.value for k in same.keywords if k.arg is not None}
     try:
-        values = {k: _lowering_value(k, seen.value(v)) for k, v in given.items()}
+        values = {k: lowering_value(k, seen.value(v)) for k, v in given.items()}
         bound = api.bind(Dialect.LEGACY, (), values)
         result = lower(Dialect.LEGACY, name, bound, context.target).result
     except (UnknownArgument, BindError, LoweringError, ValueError, TypeError) as error:

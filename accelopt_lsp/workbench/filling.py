@@ -27,13 +27,6 @@ from accelopt_lsp.workbench.requests import KernelRequest
 from accelopt_lsp.workbench.settings import Settings
 
 
-def wants_trace(analysis: KernelAnalysis) -> bool:
-    """Whether a traced run would tell something that analysis does not."""
-    work = analysis.workload
-    lacks = analysis.arguments.missing and analysis.arguments.reference is None
-    return work is not None and not work.complete and not lacks
-
-
 def trace_request(
     path: Path, text: str, function: str, settings: Settings | None = None
 ) -> ProfileRequest:

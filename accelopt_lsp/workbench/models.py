@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,13 +12,14 @@ import cattrs
 from cattrs.errors import BaseValidationError
 
 from accelopt_lsp.agents.database import DatabaseProblem
+from accelopt_lsp.agents.off_loop import off_loop
 from accelopt_lsp.agents.store import RunStore
 from accelopt_lsp.agents.verify import Screen
 from accelopt_lsp.analysis.files import analyze_kernel
 from accelopt_lsp.analysis.kernels import find_kernels, kernel_named
 from accelopt_lsp.analysis.results import AnalysisOptions
 from accelopt_lsp.analysis.syntax import Document
-from accelopt_lsp.nki.diagnostics import Severity
+from accelopt_lsp.nki.diagnostics import Diagnostic, Severity
 from accelopt_lsp.profiler.base import Failure, FailureKind
 from accelopt_lsp.workbench.requests import RequestError, ResolvedKernel
 from accelopt_lsp.workbench.settings import llm_table
@@ -106,11 +107,13 @@ def static_screen(kernel: ResolvedKernel) -> Screen:
     Only errors that the baseline does not have count: a rule that is wrong about this kernel
     must not refuse all of its versions.
     """
-    known = {(d.code, d.message) for d in _errors(kernel, kernel.text)}
+    known = cache(lambda: {(d.code, d.message) for d in _errors(kernel, kernel.text)})
+
+    def fresh_errors(source: str) -> list[Diagnostic]:
+        return [d for d in _errors(kernel, source) if (d.code, d.message) not in known()]
 
     async def screen(source: str) -> Failure | None:
-        found = await asyncio.to_thread(_errors, kernel, source)
-        fresh = [d for d in found if (d.code, d.message) not in known]
+        fresh = await off_loop(lambda: fresh_errors(source))
         if not fresh:
             return None
         first = fresh[0]
@@ -126,7 +129,7 @@ def static_screen(kernel: ResolvedKernel) -> Screen:
     return screen
 
 
-def _errors(kernel: ResolvedKernel, text: str) -> list[Any]:
+def _errors(kernel: ResolvedKernel, text: str) -> list[Diagnostic]:
     document = Document.parse(text)
     source = kernel_named(find_kernels(document), kernel.source.qualname)
     found = [*document.syntax_errors()]

@@ -12,7 +12,7 @@ from accelopt_lsp.analysis.syntax import Document
 from accelopt_lsp.nki.profile import Profile, Provenance
 from accelopt_lsp.server.snapshot import KernelView, Request
 from accelopt_lsp.server.worker import check
-from accelopt_lsp.workbench.filling import filled, known_trace, traced, wants_trace
+from accelopt_lsp.workbench.filling import filled, known_trace, traced
 from accelopt_lsp.workbench.settings import settings_for
 
 KERNEL = Path(__file__).parent / "kernels" / "partly_known.py"
@@ -39,14 +39,13 @@ def run(text: str = TEXT) -> Profile:
 def test_a_trace_fills_in_what_analysis_does_not_know() -> None:
     before = analysed()
     assert before.workload is not None
-    assert wants_trace(before)
+    assert not before.workload.complete
     after = filled(before, run())
     work = after.workload
     assert work is not None
     assert work.complete
     assert work.resolved == before.workload.unknowns
     assert work.provenance is Provenance.SIMULATED
-    assert not wants_trace(after)
     loops = {loop.line: (loop.trips, loop.total_trips) for loop in work.loops}
     assert loops == {LOOP: (16, 16), INNER: (4, 64)}
     lines = {line.line: line for line in work.lines}

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator
 from attrs import evolve, frozen
 
 from accelopt_lsp.analysis.kernels import KernelSource
-from accelopt_lsp.analysis.reached import Reached, definitions, dotted, reached_functions
+from accelopt_lsp.analysis.reached import Reached, definitions, reached_functions
 from accelopt_lsp.analysis.rules.base import FileContext, TableRule, Tier
-from accelopt_lsp.analysis.tree import FunctionNode, nodes_by_kind, span_of
+from accelopt_lsp.analysis.tree import FunctionNode, dotted, nodes_by_kind, span_of
 from accelopt_lsp.nki.diagnostics import Diagnostic
 from accelopt_lsp.nki.dialects import Dialect
 

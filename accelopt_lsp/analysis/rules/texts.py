@@ -6,9 +6,9 @@ import ast
 from collections.abc import Iterator, Mapping
 
 from accelopt_lsp.analysis.kernels import KernelSource
-from accelopt_lsp.analysis.reached import Reached, definitions, dotted, reached_functions
+from accelopt_lsp.analysis.reached import Reached, definitions, reached_functions
 from accelopt_lsp.analysis.rules.base import FileContext, TableRule, Tier
-from accelopt_lsp.analysis.tree import module_of, nodes_by_kind, nodes_of, span_of, walk
+from accelopt_lsp.analysis.tree import dotted, module_of, nodes_by_kind, nodes_of, span_of, walk
 from accelopt_lsp.nki.apis import find_api
 from accelopt_lsp.nki.diagnostics import Diagnostic, Fix, Severity
 from accelopt_lsp.nki.dialects import Dialect, Role

@@ -6,7 +6,7 @@ import ast
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from accelopt_lsp.analysis.issue import UnknownArgument, _lowering_value
+from accelopt_lsp.analysis.issue import UnknownArgument, lowering_value
 from accelopt_lsp.analysis.tensors import _OPERATORS
 from accelopt_lsp.analysis.values import ListValue, View
 from accelopt_lsp.nki.apis import find_api
@@ -178,7 +178,7 @@ def composite(w: Writer, call: LegacyCall, view: View) -> str | None:
         if isinstance(value, View) and value.dynamic is not None:
             return None
         try:
-            values[target] = _lowering_value(target, value)
+            values[target] = lowering_value(target, value)
         except UnknownArgument:
             return None
     extra: dict[str, Any] = {}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from attrs import define, field
 
@@ -405,7 +404,3 @@ class Writer:
         if plan is None:
             raise self.refusal(root, f"block dimensions of {root.id} that were not planned")
         return plan.text([_index_text(self, e) for e in elements])
-
-
-def is_literal(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
