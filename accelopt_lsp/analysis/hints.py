@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+
+from attrs import frozen
 
 from accelopt_lsp.analysis.results import Hint
+from accelopt_lsp.nki.dtypes import find_dtype
 from accelopt_lsp.nki.operands import Buffer
 from accelopt_lsp.nki.profile import Profile, Provenance
+from accelopt_lsp.nki.targets import Target, get_target
 from accelopt_lsp.nki.workload import AllocationWork, Dependence, LineWork, Waiting, Workload
 
 TRACED = "Counted in a traced run."
@@ -36,22 +40,57 @@ def _short(number: float) -> str:
 
 
 def build_hints(workload: Workload, profile: Profile) -> tuple[Hint, ...]:
-    """All hints of a kernel, by line.
+    """All hints of a kernel, by line; who shows them chooses among them by kind and share.
 
     Args:
         workload: counts; those that a trace filled in say so in their detail.
-        profile: estimated or simulated; compute hints give shares of its latency.
+        profile: estimated or simulated. Simulated engine times replace those of the cost table;
+            compute and transfer hints give shares of its latency.
     """
+    target = get_target(profile.target)
+    times = _Times.of(workload, profile)
     hints = [
-        *_loop_hints(workload),
-        *_line_hints(workload, profile),
+        *_loop_hints(workload, times),
+        *_line_hints(workload, times),
         *_uncounted_hints(workload),
-        *_allocation_hints(workload),
+        *_allocation_hints(workload, target),
+        *_shape_hints(workload, times, target),
     ]
     return tuple(sorted(hints, key=lambda h: (h.line, h.kind)))
 
 
-def _loop_hints(workload: Workload) -> Iterator[Hint]:
+@frozen(slots=True)
+class _Times:
+    """Engine times that hints show, and what they are shares of.
+
+    Attributes:
+        whole_ns: latency, or where it is unknown what the busiest engine needs; 0 if neither
+            is known.
+        provenance: of the latency; None if there is none.
+        simulated: engine time in ns by line and engine.
+    """
+
+    whole_ns: float
+    provenance: Provenance | None
+    simulated: Mapping[tuple[int, str], float]
+
+    @classmethod
+    def of(cls, workload: Workload, profile: Profile) -> _Times:
+        rows: dict[tuple[int, str], float] = {}
+        if profile.provenance is not Provenance.ESTIMATED:
+            for row in profile.lines:
+                if row.busy_ms is not None:
+                    key = (row.line, row.engine)
+                    rows[key] = rows.get(key, 0.0) + row.busy_ms * 1e6
+        if profile.latency_ms is None:
+            return cls(max(workload.issued.engine_ns.values(), default=0.0), None, rows)
+        return cls(profile.latency_ms * 1e6, profile.provenance, rows)
+
+    def share(self, ns: float | None) -> float | None:
+        return ns / self.whole_ns if ns is not None and self.whole_ns else None
+
+
+def _loop_hints(workload: Workload, times: _Times) -> Iterator[Hint]:
     waits: dict[tuple[int, str], list[Dependence]] = defaultdict(list)
     for wait in workload.dependences:
         if wait.waiting is not Waiting.PRODUCT:
@@ -65,7 +104,10 @@ def _loop_hints(workload: Workload) -> Iterator[Hint]:
                     f"`{loop.variable}` takes {loop.written} iterations each time; how often the "
                     "loop is entered is not known."
                 )
-            yield Hint(loop.line, "loop", f"{loop.written or '?'} trips", detail)
+            again = bool(loop.written) and not loop.written.isdigit()
+            yield Hint(
+                loop.line, "loop", f"{loop.written or '?'} trips", detail, repeats_source=again
+            )
             continue
         around = [
             other.trips
@@ -73,7 +115,7 @@ def _loop_hints(workload: Workload) -> Iterator[Hint]:
             if other.line < loop.line <= other.end_line and other.total_trips is not None
         ]
         chain = [*around, loop.trips]
-        text = f"{loop.total_trips} trips"
+        text = f"{loop.total_trips:,} trips"
         product = 1
         for count in chain:
             product *= count or 0
@@ -82,12 +124,16 @@ def _loop_hints(workload: Workload) -> Iterator[Hint]:
         own = "a changing number of" if loop.trips is None else str(loop.trips)
         parts = [
             f"`{loop.variable}` takes {own} iterations each time; over the whole kernel the "
-            f"body runs {loop.total_trips} times."
+            f"body runs {loop.total_trips:,} times."
         ]
         if loop.provenance is not Provenance.ESTIMATED:
-            parts = [f"Traced: over the whole kernel the body runs {loop.total_trips} times."]
+            parts = [f"Traced: over the whole kernel the body runs {loop.total_trips:,} times."]
+        busy = max(loop.issued.engine_ns.items(), key=lambda i: i[1], default=None)
+        share = times.share(busy[1]) if busy is not None else None
+        if busy is not None:
+            parts.append(f"Its body keeps {_engine(busy[0])} busy for {time_text(busy[1])}.")
         parts += [_wait_text(wait) for wait in waits[loop.line, loop.variable][:2]]
-        yield Hint(loop.line, "loop", text, " ".join(parts))
+        yield Hint(loop.line, "loop", text, " ".join(parts), share)
 
 
 def _wait_text(wait: Dependence) -> str:
@@ -100,14 +146,13 @@ def _wait_text(wait: Dependence) -> str:
     )
 
 
-def _line_hints(workload: Workload, profile: Profile) -> Iterator[Hint]:
-    whole = (profile.latency_ms or 0.0) * 1e6
+def _line_hints(workload: Workload, times: _Times) -> Iterator[Hint]:
     for line in workload.lines:
         if line.issued.hbm_read_bytes or line.issued.hbm_write_bytes:
-            yield _dma_hint(line)
+            yield _dma_hint(line, times)
         computing = {e: ns for e, ns in line.issued.engine_ns.items() if e != "dma"}
         if computing:
-            yield _compute_hint(line, computing, whole, profile.provenance)
+            yield _compute_hint(line, computing, times)
 
 
 def _uncounted_hints(workload: Workload) -> Iterator[Hint]:
@@ -135,7 +180,7 @@ def _uncounted_hints(workload: Workload) -> Iterator[Hint]:
             yield Hint(line.line, "compute", f"{time_text(busy)} each", detail)
 
 
-def _dma_hint(line: LineWork) -> Hint:
+def _dma_hint(line: LineWork, times: _Times) -> Hint:
     read, wrote = line.issued.hbm_read_bytes, line.issued.hbm_write_bytes
     verb, total = ("load", read) if read else ("store", wrote)
     if read and wrote:
@@ -143,18 +188,22 @@ def _dma_hint(line: LineWork) -> Hint:
     each = total / max(line.count, 1)
     about = "" if total % max(line.count, 1) == 0 else "about "
     parts = [f"{verb} {about}{bytes_text(each)}"]
-    detail = [f"{line.count} transfers of {bytes_text(each)}: {bytes_text(total)} in all."]
+    detail = [f"{line.count:,} transfers of {bytes_text(each)}: {bytes_text(total)} in all."]
     if line.descriptor_bytes is not None:
         parts.append(f"{bytes_text(line.descriptor_bytes)}/descriptor")
         count = line.issued.dma_descriptors
         detail.append(
             f"Each transfer splits into pieces of {bytes_text(line.descriptor_bytes)} that lie "
-            f"together on both sides, {count} in all; below 512 B a piece costs as much as one "
-            "of 512 B."
+            f"together on both sides, {count:,} in all; each costs a fixed time besides its bytes."
         )
     busy = line.issued.engine_ns.get("dma")
     if busy is not None:
         detail.append(f"All DMA engines together take {time_text(busy)} for it.")
+        detail += _derived(line)
+    simulated = times.simulated.get((line.line, "dma"))
+    if simulated is not None:
+        busy = simulated
+        detail.append(f"Simulated: its transfers are under way for {time_text(simulated)}.")
     kind = "dma"
     if line.reload_factor is not None and line.reload_factor >= 1.5:
         kind = "reload"
@@ -165,31 +214,65 @@ def _dma_hint(line: LineWork) -> Hint:
             detail.append(f"The same bytes in every iteration over {', '.join(over)}.")
     if line.provenance is not Provenance.ESTIMATED:
         detail.append(TRACED)
-    return Hint(line.line, kind, ", ".join(parts), " ".join(detail))
+    return Hint(line.line, kind, ", ".join(parts), " ".join(detail), times.share(busy))
 
 
-def _compute_hint(
-    line: LineWork, engines: dict[str, float], whole_ns: float, provenance: Provenance
-) -> Hint:
+def _compute_hint(line: LineWork, engines: dict[str, float], times: _Times) -> Hint:
     engine, busy = max(engines.items(), key=lambda item: item[1])
-    each = busy / max(line.count, 1)
-    text = (
-        time_text(busy)
-        if line.count == 1
-        else (f"{time_text(each)} x {line.count} = {time_text(busy)}")
-    )
-    if whole_ns and busy / whole_ns >= 0.005:
-        text += f" ({100 * busy / whole_ns:.0f} %)"
+    simulated = times.simulated.get((line.line, engine))
+    estimate = busy
+    if simulated is not None:
+        busy = simulated
+        text = f"{time_text(busy)} simulated"
+    elif line.count == 1:
+        text = time_text(busy)
+    else:
+        text = f"{time_text(busy / max(line.count, 1))} x {line.count:,} = {time_text(busy)}"
+    share = times.share(busy)
+    if share is not None and share >= 0.005 and times.provenance is not None:
+        text += f" ({100 * share:.0f} %)"
     counts = ", ".join(f"{n} {op}" for op, n in sorted(line.issued.instructions.items()))
-    parts = [f"{engine.capitalize()} engine; issues {counts} over the whole kernel."]
+    parts = [f"{_engine(engine)}; issues {counts} over the whole kernel."]
+    parts += _derived(line)
+    if simulated is not None:
+        parts.append(
+            f"Simulated: {time_text(simulated)}; the cost table says {time_text(estimate)}."
+        )
     if line.flops:
         done = ", ".join(f"{_flops_text(n)} in {dtype}" for dtype, n in sorted(line.flops.items()))
         parts.append(f"{done}.")
-    if whole_ns:
-        parts.append(f"Percent of the {provenance} latency of {time_text(whole_ns)}.")
+    if times.provenance is not None and times.whole_ns:
+        parts.append(f"Percent of the {times.provenance} latency of {time_text(times.whole_ns)}.")
     if line.provenance is not Provenance.ESTIMATED:
         parts.append(TRACED)
-    return Hint(line.line, "compute", text, " ".join(parts))
+    return Hint(line.line, "compute", text, " ".join(parts), share)
+
+
+def _engine(name: str) -> str:
+    return "DMA" if name == "dma" else f"{name.capitalize()} engine"
+
+
+def _derived(line: LineWork) -> list[str]:
+    """The formulas behind a line's engine time, with their numbers."""
+    return [f"{'; '.join(line.derivation)}."] if line.derivation else []
+
+
+def _shape_hints(workload: Workload, times: _Times, target: Target) -> Iterator[Hint]:
+    """Shape and data type of what a line makes."""
+    for allocation in workload.allocations:
+        dtype = find_dtype(allocation.dtype)
+        short = allocation.dtype if dtype is None else dtype.short
+        sizes = ",".join(map(str, allocation.shape))
+        text = f"{short}[{sizes}] in {allocation.buffer.upper()}"
+        share = _memory_share(allocation, target)
+        detail = f"Shape and data type of `{allocation.name}`."
+        yield Hint(allocation.line, "shape", text, detail, share)
+    for line in workload.lines:
+        if line.shape is not None and line.shape.buffer.on_chip:
+            share = times.share(line.engine_ns)
+            text = line.shape.describe()
+            detail = "Shape and data type of what this line writes, by its last execution."
+            yield Hint(line.line, "shape", text, detail, share)
 
 
 def _flops_text(count: float) -> str:
@@ -199,7 +282,7 @@ def _flops_text(count: float) -> str:
     return f"{_short(count)} FLOP"
 
 
-def _allocation_hints(workload: Workload) -> Iterator[Hint]:
+def _allocation_hints(workload: Workload, target: Target) -> Iterator[Hint]:
     by_line: dict[int, AllocationWork] = {}
     for allocation in workload.allocations:
         known = by_line.get(allocation.line)
@@ -208,19 +291,22 @@ def _allocation_hints(workload: Workload) -> Iterator[Hint]:
         ):
             by_line[allocation.line] = allocation
     for line, allocation in by_line.items():
-        yield _allocation_hint(line, allocation, workload)
+        yield _allocation_hint(line, allocation, workload, target)
 
 
-def _allocation_hint(line: int, allocation: AllocationWork, workload: Workload) -> Hint:
+def _allocation_hint(
+    line: int, allocation: AllocationWork, workload: Workload, target: Target
+) -> Hint:
     size = bytes_text(allocation.partition_bytes)
     memory = allocation.buffer.upper()
     parts = [
         f"`{allocation.name}` {list(allocation.shape)} {allocation.dtype} takes {size} of each "
         "partition it uses."
     ]
-    live = allocation.live_bytes
-    if live is not None and live > allocation.partition_bytes:
-        parts.append(f"Up to {bytes_text(live)} of it are alive at once.")
+    held_at_once = allocation.partition_bytes
+    if allocation.live_bytes is not None and allocation.live_bytes != held_at_once:
+        held_at_once = allocation.live_bytes
+        parts.append(f"Up to {bytes_text(held_at_once)} of it are alive at once.")
     if allocation.banks:
         parts.append(f"It takes {allocation.banks} of the PSUM banks.")
     in_sbuf = allocation.buffer is Buffer.SBUF
@@ -236,4 +322,14 @@ def _allocation_hint(line: int, allocation: AllocationWork, workload: Workload) 
             parts[-1] += (
                 f"; `{first.name}` (line {first.line}) holds {bytes_text(first.partition_bytes)}."
             )
-    return Hint(line, "allocation", f"{memory} {size}/partition", " ".join(parts))
+    share = _memory_share(allocation, target)
+    text = f"{memory} {bytes_text(held_at_once)}/partition"
+    return Hint(line, "allocation", text, " ".join(parts), share)
+
+
+def _memory_share(allocation: AllocationWork, target: Target) -> float | None:
+    """Share of a partition that it takes at once."""
+    capacity = target.get(f"{allocation.buffer}_partition_bytes")
+    live = allocation.live_bytes
+    taken = allocation.partition_bytes if live is None else live
+    return taken / capacity if capacity else None

@@ -67,15 +67,20 @@ class Hint:
 
     Attributes:
         line: from 1.
-        kind: ``loop``, ``dma``, ``compute``, ``allocation`` or ``reload``.
+        kind: ``loop``, ``dma``, ``compute``, ``allocation``, ``reload`` or ``shape``.
         text: what is shown.
         detail: how the figure comes about, as markdown.
+        share: of the kernel's time, or of the memory that it takes a part of (0 to 1); None
+            where there is nothing to compare with.
+        repeats_source: it only says again what stands on the line.
     """
 
     line: int
     kind: str
     text: str
     detail: str
+    share: float | None = None
+    repeats_source: bool = False
 
 
 @frozen(slots=True)

@@ -29,9 +29,11 @@ from accelopt_lsp.analysis.sites import (
     total_issued,
 )
 from accelopt_lsp.analysis.values import Storage, View
+from accelopt_lsp.nki.derivations import derivations
 from accelopt_lsp.nki.issued import add_traffic
-from accelopt_lsp.nki.lowering import RESULT
+from accelopt_lsp.nki.lowering import RESULT, Lowered
 from accelopt_lsp.nki.operands import Buffer
+from accelopt_lsp.nki.targets import Target
 from accelopt_lsp.nki.work import Route
 from accelopt_lsp.nki.workload import (
     AllocationWork,
@@ -84,7 +86,7 @@ def collect(machine: Machine) -> Facts:
         unsupported[name] = unsupported.get(name, 0) + times
     issued = total_issued(parts)
     workload = Workload(
-        lines=_lines(parts, sbuf, psum),
+        lines=_lines(machine.target, parts, sbuf, psum),
         loops=_loops(machine, parts),
         allocations=_allocations(machine, lives),
         issued=issued,
@@ -117,17 +119,18 @@ def _uncounted(machine: Machine) -> tuple[LineWork, ...]:
         if all(record.node is not known.node for known in calls):
             calls.append(evolve(record, times=1))
     once = [record for records in found.values() for record in records]
-    return _lines(parts_of(once, machine.target), None, None)
+    return _lines(machine.target, parts_of(once, machine.target), None, None)
 
 
 def _lines(
-    parts: Iterable[Part], sbuf: Occupation | None, psum: Occupation | None
+    target: Target, parts: Iterable[Part], sbuf: Occupation | None, psum: Occupation | None
 ) -> tuple[LineWork, ...]:
     by_line: dict[int, list[Part]] = defaultdict(list)
     for part in parts:
         by_line[part.line].append(part)
     return tuple(
         _line(
+            target,
             line,
             found,
             None if sbuf is None else sbuf.by_line.get(line),
@@ -137,14 +140,20 @@ def _lines(
     )
 
 
-def _line(line: int, parts: list[Part], sbuf: int | None, psum: int | None) -> LineWork:
+def _line(
+    target: Target, line: int, parts: list[Part], sbuf: int | None, psum: int | None
+) -> LineWork:
     issued = total_issued(parts)
     engine, busy = max(issued.engine_ns.items(), key=lambda i: i[1], default=("", 0.0))
     records = [record for part in parts for record in part.records]
     runs: dict[int, int] = defaultdict(int)
+    templates: dict[int, tuple[Lowered, int]] = {}
     for record in records:
         runs[id(record.node)] += record.times
+        lowered, times = templates.get(id(record.lowered), (record.lowered, 0))
+        templates[id(lowered)] = (lowered, times + record.times)
     last = records[-1].lowered
+    issues = [(issue, times) for lowered, times in templates.values() for issue in lowered.issues]
     traffic = add_traffic(part.traffic for part in parts)
     return LineWork(
         line=line,
@@ -161,6 +170,7 @@ def _line(line: int, parts: list[Part], sbuf: int | None, psum: int | None) -> L
         flops=sum_counts(part.flops for part in parts),
         sbuf_live_bytes=sbuf,
         psum_live_bytes=psum,
+        derivation=derivations(issues, target),
     )
 
 

@@ -216,10 +216,14 @@ def tensor_engine_ns(work: Work, target: Target) -> float:
     From NeuronCore-v3 on, an fp32 transpose takes half the passes (trainium2_arch, transpose
     mode).
     """
-    passes = work.passes
-    if work.is_transpose and passes > 1:
-        passes = target.integer("pe_transpose_passes")
-    return work.columns * passes / target["pe_effective_clock"]
+    return work.columns * tensor_engine_passes(work, target) / target["pe_effective_clock"]
+
+
+def tensor_engine_passes(work: Work, target: Target) -> int:
+    """Passes over the columns: those of the type, fewer for wide transposes."""
+    if work.is_transpose and work.passes > 1:
+        return target.integer("pe_transpose_passes")
+    return work.passes
 
 
 def stationary_load_ns(work: Work, target: Target) -> float:
@@ -231,14 +235,25 @@ def stationary_load_ns(work: Work, target: Target) -> float:
     return cycles / target["pe_effective_clock"]
 
 
-def dma_ns(dma: DmaWork, target: Target, *, computes: bool = False) -> float:
-    """Time that the transfer's DMA engines need for their share of the descriptors.
+@frozen(slots=True)
+class DescriptorCost:
+    """What the descriptors of a transfer cost.
 
-    Each descriptor costs a fixed time, longer when it writes to HBM, plus its bytes at the
-    engine's rate. The pieces of a transfer that transposes are single elements. Engines that
-    compute on the way move half as fast (trainium3_arch).
+    Attributes:
+        per_engine: descriptors that the busiest of its DMA engines has.
+        fixed_ns: time of a descriptor whatever its size.
+        rate: bytes a ns that follow.
     """
-    per_engine = ceil(dma.descriptors / dma.engines)
+
+    per_engine: int
+    fixed_ns: float
+    rate: float
+
+
+def descriptor_cost(dma: DmaWork, target: Target, *, computes: bool = False) -> DescriptorCost:
+    """Each descriptor costs a fixed time, longer when it writes to HBM, plus its bytes at the
+    engine's rate. Engines that compute on the way move half as fast (trainium3_arch).
+    """
     fixed = target[
         "dma_descriptor_ns" if dma.descriptor_bytes >= 512 else "dma_small_descriptor_ns"
     ]
@@ -247,7 +262,16 @@ def dma_ns(dma: DmaWork, target: Target, *, computes: bool = False) -> float:
     rate = target["dma_engine_rate"]
     if computes:
         rate *= target["dma_compute_share"]
-    return per_engine * (fixed + dma.descriptor_bytes / rate)
+    return DescriptorCost(ceil(dma.descriptors / dma.engines), fixed, rate)
+
+
+def dma_ns(dma: DmaWork, target: Target, *, computes: bool = False) -> float:
+    """Time that the transfer's DMA engines need for their share of the descriptors.
+
+    The pieces of a transfer that transposes are single elements.
+    """
+    cost = descriptor_cost(dma, target, computes=computes)
+    return cost.per_engine * (cost.fixed_ns + dma.descriptor_bytes / cost.rate)
 
 
 def descriptor_generation_ns(mode: str | None, target: Target) -> float:
@@ -289,19 +313,40 @@ def instruction_cost(instruction: str, engine: Engine, work: Work, target: Targe
         return Cost(busy, target["dma_completion_ns"])
     if engine is Engine.TENSOR:
         return Cost(tensor_engine_ns(work, target), target["pe_latency_ns"])
+    cycles = engine_cycles(instruction, engine, work, target)
+    if cycles is None:
+        return None
+    busy = cycles / engine_clock(engine, target) + issue_ns(engine, work, target)
+    latency = "scalar_latency_ns" if engine is Engine.SCALAR else "vector_latency_ns"
+    return Cost(busy, target[latency])
+
+
+def _clocked(engine: Engine) -> Engine:
+    """The engine whose clock counts: all but Vector and Scalar go by GpSimd's."""
+    return engine if engine in (Engine.VECTOR, Engine.SCALAR) else Engine.GPSIMD
+
+
+def engine_cycles(instruction: str, engine: Engine, work: Work, target: Target) -> float | None:
+    """Cycles of Vector, Scalar or GpSimd; None if no source gives the instruction's cost."""
     formula = FORMULAS.get(instruction)
     if formula is None:
         return None
     cycles = formula(work, engine, target)
     if work.dynamic:
         cycles = max(cycles, MIN_DYNAMIC_CYCLES)
+    return cycles if _clocked(engine) is not Engine.GPSIMD else cycles + GPSIMD_START_CYCLES
+
+
+def engine_clock(engine: Engine, target: Target) -> float:
+    """GHz of Vector, Scalar or GpSimd."""
+    return target[f"{_clocked(engine)}_clock"]
+
+
+def issue_ns(engine: Engine, work: Work, target: Target) -> float:
+    """Time that an instruction takes whatever its size, on Vector and Scalar."""
     if engine is Engine.VECTOR:
-        busy = cycles / target["vector_clock"] + target["vector_issue_ns"]
-        if work.sbuf_inputs > 1 and not work.psum_inputs:
-            busy += target["vector_two_input_ns"]
-        return Cost(busy, target["vector_latency_ns"])
+        two = work.sbuf_inputs > 1 and not work.psum_inputs
+        return target["vector_issue_ns"] + (target["vector_two_input_ns"] if two else 0.0)
     if engine is Engine.SCALAR:
-        issue = target["scalar_psum_issue_ns" if work.psum_inputs else "scalar_issue_ns"]
-        return Cost(cycles / target["scalar_clock"] + issue, target["scalar_latency_ns"])
-    cycles += GPSIMD_START_CYCLES
-    return Cost(cycles / target["gpsimd_clock"], target["vector_latency_ns"])
+        return target["scalar_psum_issue_ns" if work.psum_inputs else "scalar_issue_ns"]
+    return 0.0

@@ -154,6 +154,7 @@ class LineWork:
         flops: FLOPs of its products by data type of the operands.
         sbuf_live_bytes, psum_live_bytes: live bytes per partition while it runs, at most.
         provenance: whether its counts were read off the source or traced.
+        derivation: how its engine time comes about, the dearest instruction first.
     """
 
     line: int
@@ -171,6 +172,7 @@ class LineWork:
     sbuf_live_bytes: int | None = None
     psum_live_bytes: int | None = None
     provenance: Provenance = Provenance.ESTIMATED
+    derivation: tuple[str, ...] = ()
 
 
 @frozen(slots=True)

@@ -79,6 +79,10 @@ class App:
         """The client's settings that the workbench knows, for one document."""
         return dict(self.configuration.workbench)
 
+    def configuration_of(self, document: Document) -> Configuration:
+        """The settings that count for a document."""
+        return self.configuration
+
     def spawn(self, work: Coroutine[Any, Any, Any]) -> None:
         """Run something beside the handlers; errors are logged."""
         task = asyncio.create_task(work)

@@ -11,7 +11,8 @@ from typing import Any
 
 from attrs import evolve, field, frozen
 
-HINT_KINDS = ("loop", "dma", "compute", "allocation", "reload")
+from accelopt_lsp.server.hint_choice import HINT_KINDS, HintChoice
+
 _WORKBENCH = {
     "target": "target",
     "nkiVersion": "nki_version",
@@ -31,7 +32,7 @@ class Configuration:
     Attributes:
         trusted: code of the workspace may run (in the sandbox).
         diagnostics: ``onType``, ``onSave`` or ``off``.
-        hint_kinds: kinds of inlay hints that are shown.
+        hints: which inlay hints are shown.
         code_lens: whether lenses are shown.
         budget_seconds: wall-clock limit of one optimization.
         workbench: settings for the workbench, by its names.
@@ -39,7 +40,7 @@ class Configuration:
 
     trusted: bool = True
     diagnostics: str = "onType"
-    hint_kinds: frozenset[str] = frozenset(HINT_KINDS)
+    hints: HintChoice = HintChoice()
     code_lens: bool = True
     budget_seconds: float | None = None
     workbench: Mapping[str, Any] = field(factory=dict)
@@ -72,7 +73,7 @@ def read_configuration(
     lens = _value(values, "codeLens.enabled", bool, problems)
     if lens is not None:
         result = evolve(result, code_lens=lens)
-    result = evolve(result, hint_kinds=_hint_kinds(values, result.hint_kinds, problems))
+    result = evolve(result, hints=_hints(values, result.hints, problems))
     budget = _value(values, "optimize.budgetSeconds", (int, float), problems)
     if isinstance(budget, int | float) and budget > 0:
         result = evolve(result, budget_seconds=float(budget))
@@ -87,20 +88,28 @@ def read_configuration(
     return evolve(result, workbench=workbench), tuple(problems)
 
 
-def _hint_kinds(
-    values: Mapping[str, Any], before: frozenset[str], problems: list[str]
-) -> frozenset[str]:
+def _hints(values: Mapping[str, Any], before: HintChoice, problems: list[str]) -> HintChoice:
     enabled = _value(values, "inlayHints.enabled", bool, problems)
     if enabled is False:
-        return frozenset()
+        return evolve(before, kinds=frozenset())
+    result = before
     kinds = _lookup(values, "inlayHints.kinds")
     if kinds is None:
-        return frozenset(HINT_KINDS) if enabled else before
-    if not isinstance(kinds, list) or not all(k in HINT_KINDS for k in kinds):
+        result = evolve(result, kinds=frozenset(HINT_KINDS)) if enabled else result
+    elif isinstance(kinds, list) and all(k in HINT_KINDS for k in kinds):
+        result = evolve(result, kinds=frozenset(kinds))
+    else:
         known = ", ".join(HINT_KINDS)
         problems.append(f"inlayHints.kinds must be a list of {known}; got {kinds!r}")
-        return before
-    return frozenset(kinds)
+    rich = _value(values, "inlayHints.rich", bool, problems)
+    if rich is not None:
+        result = evolve(result, rich=rich)
+    threshold = _value(values, "inlayHints.thresholdPercent", (int, float), problems)
+    if isinstance(threshold, int | float) and 0 <= threshold <= 100:
+        result = evolve(result, threshold=float(threshold))
+    elif threshold is not None:
+        problems.append(f"inlayHints.thresholdPercent must be from 0 to 100, got {threshold!r}")
+    return result
 
 
 def _lookup(values: Mapping[str, Any], name: str) -> Any:

@@ -20,12 +20,19 @@ from accelopt_lsp.nki.workload import Workload
 
 @frozen(slots=True)
 class HintView:
-    """One inlay hint: text at the end of a line, and how the figure was derived."""
+    """One inlay hint: text at the end of a line, and how the figure was derived.
+
+    Attributes:
+        share: of the kernel's time, or of the memory that it takes a part of; None if unknown.
+        repeats_source: it only says again what stands on the line.
+    """
 
     line: int
     kind: str
     text: str
     detail: str = ""
+    share: float | None = None
+    repeats_source: bool = False
 
 
 @frozen(slots=True)

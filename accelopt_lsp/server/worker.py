@@ -136,7 +136,10 @@ def check(request: Request) -> Snapshot:
             directive=directive_template(kernel.source),
             workload=kernel.workload,
             profile=kernel.profile,
-            hints=tuple(HintView(h.line, h.kind, h.text, h.detail) for h in kernel.hints),
+            hints=tuple(
+                HintView(h.line, h.kind, h.text, h.detail, h.share, h.repeats_source)
+                for h in kernel.hints
+            ),
         )
         for kernel in [_filled(k, request, settings) for k in found.kernels]
     )

@@ -14,7 +14,10 @@ def register(app: App) -> None:
     @app.server.on(lsp.TEXT_DOCUMENT_INLAY_HINT)
     async def hints(params: lsp.InlayHintParams) -> list[lsp.InlayHint]:
         document = app.documents.get(params.text_document.uri)
-        if document is None or not app.configuration.hint_kinds:
+        if document is None:
+            return []
+        choice = app.configuration_of(document).hints
+        if not choice.kinds:
             return []
         analysed = await app.shown_analysis(document, app.client.refreshes_hints)
         if analysed is None:
@@ -22,11 +25,9 @@ def register(app: App) -> None:
         first, last = params.range.start.line + 1, params.range.end.line + 1
         found = []
         for kernel in analysed.snapshot.kernels:
-            for number, hint in enumerate(kernel.hints):
+            for number, hint in choice.of(kernel.hints):
                 line = document.current_line(hint.line, analysed.generation)
                 if line is None or not first <= line <= last:
-                    continue
-                if hint.kind not in app.configuration.hint_kinds:
                     continue
                 lazy = app.client.resolves_hint_tooltips
                 found.append(

@@ -1,0 +1,56 @@
+"""Which of a kernel's hints are shown: calm by default, all of them on demand. Knows no LSP."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from attrs import frozen
+
+from accelopt_lsp.server.snapshot import HintView
+
+HINT_KINDS = ("loop", "shape", "dma", "compute", "allocation", "reload")
+_RANK = {kind: rank for rank, kind in enumerate(("reload", "dma", "compute", "loop", "allocation"))}
+"""What a line shows if several hints weigh the same; shapes come last."""
+THRESHOLD_PERCENT = 1.0
+
+
+@frozen(slots=True)
+class HintChoice:
+    """Which hints a user wants to see.
+
+    Attributes:
+        kinds: kinds that are shown at all.
+        rich: everything of these kinds, several to a line.
+        threshold: least share of the kernel's time, or of a memory, in percent, that a hint must
+            be about to be shown when calm.
+    """
+
+    kinds: frozenset[str] = frozenset(HINT_KINDS)
+    rich: bool = False
+    threshold: float = THRESHOLD_PERCENT
+
+    def of(self, hints: Iterable[HintView]) -> Iterator[tuple[int, HintView]]:
+        """The chosen ones with their numbers, in the order in which they came."""
+        wanted = [(n, h) for n, h in enumerate(hints) if h.kind in self.kinds]
+        if self.rich:
+            yield from wanted
+            return
+        best: dict[int, tuple[int, HintView]] = {}
+        for number, hint in wanted:
+            if not self._worth_it(hint):
+                continue
+            known = best.get(hint.line)
+            if known is None or _weight(hint) > _weight(known[1]):
+                best[hint.line] = (number, hint)
+        yield from sorted(best.values(), key=lambda item: item[0])
+
+    def _worth_it(self, hint: HintView) -> bool:
+        if hint.repeats_source:
+            return False
+        # How often a loop runs, and what nobody can weigh, is worth a look whatever its share.
+        return hint.kind == "loop" or hint.share is None or 100 * hint.share >= self.threshold
+
+
+def _weight(hint: HintView) -> tuple[float, int]:
+    rank = _RANK.get(hint.kind, len(_RANK))
+    return (-1.0 if hint.share is None else hint.share, -rank)
