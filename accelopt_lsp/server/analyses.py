@@ -153,6 +153,7 @@ class _Entry:
     syntax: Analysed | None = None
     done: Analysed | None = None
     task: asyncio.Task[None] | None = None
+    sooner: asyncio.Event = field(factory=asyncio.Event)
     read: asyncio.Event = field(factory=asyncio.Event)
     finished: asyncio.Event = field(factory=asyncio.Event)
 
@@ -227,6 +228,8 @@ class Analyses:
         pause = min(max(PAUSE_SECONDS, entry.last_seconds), LONGEST_PAUSE_SECONDS)
         # Someone who types without a pause still gets results every now and then.
         entry.due = now if at_once else min(now + pause, entry.first_change + 4 * pause)
+        if at_once:
+            entry.sooner.set()
         entry.finished.clear()
         entry.read.clear()
         if entry.task is None or entry.task.done():
@@ -271,8 +274,11 @@ class Analyses:
     async def _settle(self, document: Document, entry: _Entry) -> bool:
         """One analysis after the pause; False if the text has changed meanwhile."""
         loop = asyncio.get_running_loop()
-        while entry.due > loop.time():  # noqa: ASYNC110 - each keystroke moves it
-            await asyncio.sleep(entry.due - loop.time())
+        while (left := entry.due - loop.time()) > 0:  # each keystroke moves it
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(entry.sooner.wait(), left)
+            entry.sooner.clear()
+        entry.sooner.clear()
         entry.first_change = None
         generation, due, started = document.generation, entry.due, loop.time()
         request = Request(str(document.path), document.text, settings=self._settings(document))

@@ -12,10 +12,11 @@ import contextlib
 import os
 import pickle
 import threading
+import time
 import traceback
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from accelopt_lsp.server.channel import Message, Pipe
 from accelopt_lsp.server.processes import kill_descendants
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from accelopt_lsp.workbench.optimization import OptimizeReport
     from accelopt_lsp.workbench.requests import KernelRequest
 
+DEAF_SECONDS = 3.0
+"""Time that a cancelled use case has to end, where nobody is left to kill this process."""
+
 Report = Callable[[str, float | None], None]
 UseCase = Callable[[Request, Report], Awaitable[Any]]
 
@@ -37,7 +41,11 @@ def run(use_cases: Mapping[str, UseCase], pipe: Pipe | None = None) -> None:
     message = pipe.read()
     if message is not None:
         asyncio.run(_run(use_cases, pipe, message))
-    # Neither children nor threads that a use case may have left outlive the job.
+    _end()
+
+
+def _end() -> NoReturn:
+    """End at once: neither children nor threads that a use case has left outlive the job."""
     kill_descendants(os.getpid())
     os._exit(0)
 
@@ -58,19 +66,19 @@ async def _run(use_cases: Mapping[str, UseCase], pipe: Pipe, message: Message) -
         pipe.read()  # "cancel", or the server has gone
         with contextlib.suppress(RuntimeError):  # the job is over already
             loop.call_soon_threadsafe(task.cancel)
+        time.sleep(DEAF_SECONDS)
+        _end()
 
     threading.Thread(target=watch, daemon=True).start()
     answer: tuple[Any, ...]
     try:
         answer = ("result", await task)
     except asyncio.CancelledError:
-        return
+        _end()  # without waiting for threads, as the loop would
     except Exception as error:
         answer = ("error", f"{type(error).__name__}: {error}", traceback.format_exc())
-    try:
+    with contextlib.suppress(BrokenPipeError):
         pipe.write(*answer)
-    except BrokenPipeError:
-        return
 
 
 def _kernel_request(request: Request) -> KernelRequest:
@@ -207,4 +215,7 @@ USE_CASES: Mapping[str, UseCase] = {
 
 
 if __name__ == "__main__":
+    from accelopt_lsp.profiler.priority import yield_to_others
+
+    yield_to_others()
     run(USE_CASES)

@@ -34,8 +34,7 @@ def register(app: App) -> None:
         latest = app.analyses.latest(params.text_document.uri)
         if document is not None and (latest is None or latest.generation != document.generation):
             app.analyses.schedule(document, at_once=True)
-            if app.client.pulls_diagnostics:
-                app.refresh()
+            app.answered_early.add(document.uri)
         if document is not None:
             app.analyses.schedule_importers(document)
             tracing.after_save(app, document)
@@ -46,6 +45,7 @@ def register(app: App) -> None:
         if app.documents.get(uri) is not None:
             return  # opened again before this handler ran
         tracing.cancel(app, uri)
+        app.answered_early.discard(uri)
         app.analyses.forget(uri)
         app.findings.clear(uri)
         app.profiles = {k: v for k, v in app.profiles.items() if k[0] != uri}
