@@ -290,6 +290,7 @@ class Analyses:
         snapshot = await self._ask("check", request) if document.concerns_nki else EMPTY
         entry.done = Analysed(snapshot, generation)
         entry.last_seconds = loop.time() - started
+        logger.debug("analysed %s in %.3f s", document.path.name, entry.last_seconds)
         self._finished(document)
         return document.generation == generation and entry.due == due
 

@@ -18,14 +18,17 @@ from typing import Any
 from attrs import evolve
 from lsprotocol import types as lsp
 
+from accelopt_lsp.nki.diagnostics import Diagnostic
 from accelopt_lsp.nki.profile import Profile
 from accelopt_lsp.server.analyses import WORKER, Analysed, Analyses, Worker
 from accelopt_lsp.server.channel import kill_all_children
 from accelopt_lsp.server.client import Client
+from accelopt_lsp.server.client_settings import ClientSettings
 from accelopt_lsp.server.configuration import Configuration
 from accelopt_lsp.server.documents import Document, Documents
 from accelopt_lsp.server.findings import Findings
 from accelopt_lsp.server.jobs import JOB_CHILD, Jobs
+from accelopt_lsp.server.logs import ClientLog
 from accelopt_lsp.server.protocol import Server
 from accelopt_lsp.server.snapshot import KernelView
 from accelopt_lsp.server.strategies import Strategies
@@ -44,7 +47,9 @@ class App:
 
     Attributes:
         client: what the client can do; known from ``initialize`` on.
-        configuration: what the client configured.
+        settings: what the client configured.
+        logs: sends what we log to the client.
+        running: the client is there, and hears notifications.
         findings: diagnostics that jobs have left.
         answered_early: documents whose diagnostics were given before their analysis was finished.
         profiles: last simulated profile by document and kernel, with the text's generation.
@@ -64,12 +69,15 @@ class App:
         self.jobs = Jobs(job_child)
         self.findings = Findings()
         self.client = Client()
-        self.configuration = Configuration()
+        self.settings = ClientSettings()
+        self.logs = ClientLog(self.server, lambda: self.running)
+        self.running = False
         self.profiles: dict[tuple[str, str], tuple[int, Profile]] = {}
         self.answered_early: set[str] = set()
         self.stdio = True
         self._tasks: set[asyncio.Task[Any]] = set()
         self._problems: dict[str, str | None] = {}
+        self._projects: dict[str, tuple[Diagnostic, ...]] = {}
         from accelopt_lsp.server.features import FEATURES
 
         for feature in FEATURES:
@@ -77,11 +85,11 @@ class App:
 
     def workbench_settings(self, document: Document) -> dict[str, Any]:
         """The client's settings that the workbench knows, for one document."""
-        return dict(self.configuration.workbench)
+        return dict(self.configuration_of(document).workbench)
 
     def configuration_of(self, document: Document) -> Configuration:
-        """The settings that count for a document."""
-        return self.configuration
+        """The settings that count for a document: those of its workspace folder."""
+        return self.settings.of(document.uri)
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> None:
         """Run something beside the handlers; errors are logged."""
@@ -125,6 +133,8 @@ class App:
         if problem is not None and problem != self._problems.get(document.uri):
             self.tell(f"{document.path.name}: {problem}", lsp.MessageType.Warning)
         self._problems[document.uri] = problem
+        if analysed is not None and analysed.snapshot.project is not None:
+            self._publish_project(*analysed.snapshot.project)
         if not self.client.pulls_diagnostics:
             self.publish(document)
         self.refresh(diagnostics=document.uri in self.answered_early)
@@ -139,6 +149,23 @@ class App:
                 document.uri, diagnostics_of(self, document), document.version
             )
         )
+
+    def _publish_project(self, file: str, found: tuple[Diagnostic, ...]) -> None:
+        """Push what is wrong with a ``pyproject.toml``: clients pull for Python files only."""
+        from accelopt_lsp.server.features.diagnostics import project_diagnostics
+
+        uri = Path(file).as_uri()
+        if self._projects.get(uri, ()) == found:
+            return
+        self._projects[uri] = found
+        self.server.text_document_publish_diagnostics(
+            lsp.PublishDiagnosticsParams(uri, project_diagnostics(found))
+        )
+
+    def clear_project(self, uri: str) -> None:
+        """A ``pyproject.toml`` is gone, and what was wrong with it."""
+        if self._projects.pop(uri, ()):
+            self.server.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, []))
 
     def refresh(self, *, diagnostics: bool = True) -> None:
         """Have the client ask again for what it shows."""
@@ -201,9 +228,6 @@ class App:
             return str(error)
         return None if result.applied else (result.failure_reason or "the editor refused it")
 
-    def untrust(self) -> None:
-        self.configuration = evolve(self.configuration, trusted=False)
-
     async def close(self) -> None:
         """End everything that runs, and wait until it is gone."""
         for task in tuple(self._tasks):
@@ -220,12 +244,17 @@ class App:
 
 def serve(tcp_port: int | None = None, app: App | None = None) -> None:
     """Serve one client, on stdin and stdout or on a local TCP port, until it leaves."""
+    level = os.environ.get("ACCELOPT_LOG_LEVEL", "WARNING").upper()
     logging.basicConfig(
         stream=sys.stderr,
-        level=os.environ.get("ACCELOPT_LOG_LEVEL", "WARNING").upper(),
+        level=level,
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
+    for handler in logging.getLogger().handlers:
+        # What the client wants to hear of is not for standard error.
+        handler.setLevel(level)
     app = app or App()
+    app.logs.install()
     signal.signal(signal.SIGTERM, _end_at_once)
     try:
         if tcp_port is None:

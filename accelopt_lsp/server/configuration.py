@@ -6,7 +6,8 @@ handed on by name and checked there, together with the project's ``[tool.accelop
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
 from typing import Any
 
 from attrs import evolve, field, frozen
@@ -23,6 +24,26 @@ _WORKBENCH = {
 """Client's name to the name in ``[tool.accelopt]``."""
 _RUNS_CODE = frozenset({"read_paths"})
 """Settings that an untrusted workspace may not give."""
+LOG_LEVELS = ("error", "warning", "info", "debug")
+_NAMES = (
+    *_WORKBENCH,
+    "trusted",
+    "diagnostics.run",
+    "inlayHints.enabled",
+    "inlayHints.kinds",
+    "inlayHints.rich",
+    "inlayHints.thresholdPercent",
+    "codeLens.enabled",
+    "optimize.budgetSeconds",
+    "optimize.agents",
+    "logLevel",
+    # The extension's own, which it hands on with the rest.
+    "python",
+    "server.command",
+    "trace.server",
+)
+_SECTIONS = ("llm",)
+"""Names below these are checked elsewhere."""
 
 
 @frozen(slots=True)
@@ -35,6 +56,7 @@ class Configuration:
         hints: which inlay hints are shown.
         code_lens: whether lenses are shown.
         budget_seconds: wall-clock limit of one optimization.
+        log_level: least level of what goes to the client's log.
         workbench: settings for the workbench, by its names.
     """
 
@@ -43,6 +65,7 @@ class Configuration:
     hints: HintChoice = HintChoice()
     code_lens: bool = True
     budget_seconds: float | None = None
+    log_level: str = "warning"
     workbench: Mapping[str, Any] = field(factory=dict)
 
 
@@ -59,7 +82,7 @@ def read_configuration(
         return base, ()
     if not isinstance(values, Mapping):
         return base, (f"the section accelopt must be an object, got {values!r}",)
-    problems: list[str] = []
+    problems = list(_unknown(values))
     result = base
     trusted = _value(values, "trusted", bool, problems)
     if trusted is not None:
@@ -79,6 +102,11 @@ def read_configuration(
         result = evolve(result, budget_seconds=float(budget))
     elif budget is not None:
         problems.append(f"optimize.budgetSeconds must be positive, got {budget!r}")
+    level = _value(values, "logLevel", str, problems)
+    if level in LOG_LEVELS:
+        result = evolve(result, log_level=level)
+    elif level is not None:
+        problems.append(f"logLevel must be {', '.join(LOG_LEVELS)}, got {level!r}")
     workbench = {
         ours: value
         for theirs, ours in _WORKBENCH.items()
@@ -86,6 +114,25 @@ def read_configuration(
         and (result.trusted or ours not in _RUNS_CODE)
     }
     return evolve(result, workbench=workbench), tuple(problems)
+
+
+def concerns_us(values: Mapping[str, Any]) -> bool:
+    """Whether an object holds settings of ours, not sections of several servers."""
+    known = {name.partition(".")[0] for name in (*_NAMES, *_SECTIONS)}
+    return any(str(name).partition(".")[0] in known for name in values)
+
+
+def _unknown(values: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    """One message for each name that there is not, with the nearest one that there is."""
+    for name, value in values.items():
+        full = f"{prefix}{name}"
+        if full in _NAMES or full.partition(".")[0] in _SECTIONS:
+            continue
+        if isinstance(value, Mapping) and any(n.startswith(f"{full}.") for n in _NAMES):
+            yield from _unknown(value, f"{full}.")
+            continue
+        near = get_close_matches(full, _NAMES, 1)
+        yield f"there is no {full}" + (f"; did you mean {near[0]}?" if near else "")
 
 
 def _hints(values: Mapping[str, Any], before: HintChoice, problems: list[str]) -> HintChoice:

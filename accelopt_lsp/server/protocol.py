@@ -92,10 +92,7 @@ class Server(LanguageServer):
 
     def report_server_error(self, error: Exception, source: Any) -> None:
         """Log errors outside requests; a pop-up would help nobody."""
-        logger.error("%s", error, exc_info=error)
-        self.window_log_message(
-            lsp.LogMessageParams(lsp.MessageType.Error, f"{type(error).__name__}: {error}")
-        )
+        logger.error("%s: %s", type(error).__name__, error, exc_info=error)
 
     def serve_one(self, host: str, port: int) -> None:
         """Serve the first client that connects, until it leaves.

@@ -79,6 +79,7 @@ class Snapshot:
         problem: why there are no results, for people.
         decided: codes of the rules that were asked; None means all of them.
         files: other files that it rests on, also those that were looked for in vain.
+        project: the project's ``pyproject.toml`` and what is wrong with its settings.
     """
 
     dialect: Dialect | None = None
@@ -89,6 +90,7 @@ class Snapshot:
     problem: str | None = None
     decided: frozenset[str] | None = None
     files: frozenset[str] = frozenset()
+    project: tuple[str, tuple[Diagnostic, ...]] | None = None
 
     def kernel_at(self, line: int) -> KernelView | None:
         """The innermost kernel that covers a line."""

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from accelopt_lsp.nki.diagnostics import Fix
+from accelopt_lsp.nki.diagnostics import Diagnostic, Fix
 from accelopt_lsp.server.channel import Pipe
 from accelopt_lsp.server.snapshot import HintView, KernelView, Request, Situation, Snapshot
 
@@ -83,13 +83,18 @@ def _document(request: Request) -> Document:
 
 
 def _settings(request: Request) -> tuple[Settings, str | None]:
-    """Settings of a file, and why the project's cannot be used."""
-    from accelopt_lsp.workbench.settings import Settings, SettingsError, settings_for
+    """Settings of a file, and which of the client's cannot be used."""
+    from accelopt_lsp.workbench.settings import usable_settings
 
-    try:
-        return settings_for(Path(request.path), request.settings), None
-    except SettingsError as error:
-        return Settings(), str(error)
+    settings, problems = usable_settings(Path(request.path), request.settings)
+    return settings, "; ".join(map(str, problems)) or None
+
+
+def _project(path: Path) -> tuple[str, tuple[Diagnostic, ...]] | None:
+    from accelopt_lsp.workbench.project_file import project_problems
+
+    found = project_problems(path)
+    return None if found is None else (str(found[0]), found[1])
 
 
 def syntax(request: Request) -> Snapshot:
@@ -150,6 +155,7 @@ def check(request: Request) -> Snapshot:
         aliases=dict(find_aliases(document).table),
         pages=_pages({d.code for d in found.diagnostics}),
         problem=problem,
+        project=_project(path),
         files=frozenset(d.path for d in found.dependencies),
     )
 

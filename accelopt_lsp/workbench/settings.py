@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,20 @@ from accelopt_lsp.nki.diagnostics import Severity
 from accelopt_lsp.nki.dialects import is_version
 from accelopt_lsp.nki.targets import get_target
 
-_TABLES = ("per-file-ignores", "severity")
+_OTHER_TABLES = ("llm",)
+"""Tables that belong to other rooms."""
 
 
 class SettingsError(ValueError):
-    """A setting that cannot be used. The message names it and says what is expected."""
+    """A setting that cannot be used. The message names it and says what is expected.
+
+    Attributes:
+        keys: where it stands below ``[tool.accelopt]``; empty if that is not known.
+    """
+
+    def __init__(self, message: str, keys: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.keys = keys
 
 
 @frozen(slots=True)
@@ -76,6 +86,33 @@ def settings_for(path: Path, overrides: Mapping[str, Any] | None = None) -> Sett
     return parse_settings(values)
 
 
+def usable_settings(
+    path: Path, overrides: Mapping[str, Any] | None = None
+) -> tuple[Settings, tuple[SettingsError, ...]]:
+    """As :func:`settings_for`, without what cannot be used, and why that cannot be. Never raises.
+
+    Only problems of ``overrides`` and of reading ``pyproject.toml`` are told:
+    :func:`~accelopt_lsp.workbench.project_file.check_project_file` tells those of its values.
+    """
+    problems: list[SettingsError] = []
+    settings = Settings()
+    try:
+        table = _project_table(path)
+    except SettingsError as error:
+        problems.append(error)
+        table = {}
+    ignored: list[SettingsError] = []
+    for values, told in ((table, ignored), (overrides or {}, problems)):
+        for name, value in values.items():
+            if value is None:
+                continue
+            try:
+                settings = _with(settings, name, value)
+            except SettingsError as error:
+                told.append(error)
+    return settings, tuple(problems)
+
+
 def parse_settings(values: Mapping[str, Any]) -> Settings:
     """Check values from outside and build settings from them.
 
@@ -85,14 +122,29 @@ def parse_settings(values: Mapping[str, Any]) -> Settings:
     Raises:
         SettingsError: unknown name or wrong type.
     """
-    known = {f.name: f for f in fields(Settings)}
     settings = Settings()
-    for raw, value in values.items():
-        name = raw.replace("-", "_")
-        if name not in known:
-            raise SettingsError(f"unknown setting {raw!r}; known: {', '.join(sorted(known))}")
-        settings = evolve(settings, **{name: _convert(name, value)})
+    for name, value in values.items():
+        settings = _with(settings, name, value)
     return settings
+
+
+def _with(settings: Settings, raw: str, value: Any) -> Settings:
+    name = raw.replace("-", "_")
+    known = [f.name for f in fields(Settings)]
+    if name not in known:
+        raise SettingsError(unknown_name(raw, [n.replace("_", "-") for n in known]), (raw,))
+    try:
+        return evolve(settings, **{name: _convert(name, value)})
+    except SettingsError as error:
+        raise SettingsError(str(error), error.keys or (raw,)) from None
+
+
+def unknown_name(name: str, known: Iterable[str]) -> str:
+    """What to say of a setting that there is not."""
+    names = sorted(known)
+    near = get_close_matches(name, names, 1)
+    hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(names)}"
+    return f"unknown setting {name!r}; {hint}"
 
 
 def _convert(name: str, value: Any) -> Any:
@@ -102,9 +154,7 @@ def _convert(name: str, value: Any) -> Any:
     if name in ("per_file_ignores", "severity"):
         if not isinstance(value, Mapping):
             raise SettingsError(f"{name} must be a table, got {value!r}")
-        if name == "severity":
-            return {_codes(name, (c,))[0]: _severity(c, s) for c, s in value.items()}
-        return {p: _codes(name, _texts(f"{name} of {p}", c)) for p, c in value.items()}
+        return dict(_entry(name, key, entry) for key, entry in value.items())
     if name == "timeout_seconds":
         if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
             raise SettingsError(f"{name} must be a positive number of seconds, got {value!r}")
@@ -119,6 +169,16 @@ def _convert(name: str, value: Any) -> Any:
         except ValueError as error:
             raise SettingsError(str(error)) from None
     return value
+
+
+def _entry(name: str, key: str, value: Any) -> tuple[str, Any]:
+    """One entry of a table; errors say which."""
+    try:
+        if name == "severity":
+            return _codes(name, (key,))[0], _severity(key, value)
+        return key, _codes(name, _texts(f"{name} of {key}", value))
+    except SettingsError as error:
+        raise SettingsError(str(error), (name.replace("_", "-"), key)) from None
 
 
 def llm_table(path: Path) -> Mapping[str, Any]:
@@ -161,18 +221,25 @@ def _severity(code: str, value: Any) -> Severity:
 
 
 def _project_table(path: Path) -> Mapping[str, Any]:
-    """The project's settings; tables below them belong to other rooms."""
-    table = _whole_table(path)
-    return {k: v for k, v in table.items() if not isinstance(v, dict) or k in _TABLES}
+    """The project's settings, without what belongs to other rooms."""
+    return own_settings(_whole_table(path))
+
+
+def own_settings(table: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What of ``[tool.accelopt]`` is read here."""
+    return {k: v for k, v in table.items() if k not in _OTHER_TABLES}
+
+
+def project_file(path: Path) -> Path | None:
+    """The ``pyproject.toml`` that counts for a file or folder: the nearest one above it."""
+    folder = path.resolve()
+    files = (candidate / "pyproject.toml" for candidate in (folder, *folder.parents))
+    return next((file for file in files if file.is_file()), None)
 
 
 def _whole_table(path: Path) -> Mapping[str, Any]:
-    folder = path.resolve()
-    for candidate in (folder, *folder.parents):
-        file = candidate / "pyproject.toml"
-        if file.is_file():
-            return _read_table(file)
-    return {}
+    file = project_file(path)
+    return {} if file is None else _read_table(file)
 
 
 def _read_table(file: Path) -> Mapping[str, Any]:
@@ -180,7 +247,8 @@ def _read_table(file: Path) -> Mapping[str, Any]:
         data = tomllib.loads(file.read_text("utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise SettingsError(f"{file}: {error}") from None
-    table = data.get("tool", {}).get("accelopt", {})
+    tool = data.get("tool", {})
+    table = tool.get("accelopt", {}) if isinstance(tool, dict) else tool
     if not isinstance(table, dict):
         raise SettingsError(f"{file}: [tool.accelopt] must be a table")
     ignores = table.get("per-file-ignores")

@@ -7,7 +7,7 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any, Union
 
@@ -83,6 +83,7 @@ class Session:
         self.edits: list[lsp.ApplyWorkspaceEditParams] = []
         self.questions: list[lsp.ShowMessageRequestParams] = []
         self.shown: list[lsp.ShowDocumentParams] = []
+        self.traces: list[lsp.LogTraceParams] = []
         self.answers: list[str | None] = []
         self.before_answer: Callable[[], None] | None = None
         self.initialized: lsp.InitializeResult | None = None
@@ -98,6 +99,7 @@ class Session:
                 lsp.WORKSPACE_INLAY_HINT_REFRESH: self._refreshed,
                 lsp.WORKSPACE_CODE_LENS_REFRESH: self._refreshed,
                 lsp.WINDOW_SHOW_DOCUMENT: self._show,
+                lsp.LOG_TRACE: self.traces.append,
             }
         )
 
@@ -151,9 +153,13 @@ class Session:
             ]
         return [(uri, None, list(edits)) for uri, edits in (edit.changes or {}).items()]
 
-    async def start(self, *, options: Any = None, **without: Any) -> lsp.InitializeResult:
+    async def start(
+        self, *, options: Any = None, folders: Sequence[str] = (), **without: Any
+    ) -> lsp.InitializeResult:
         params = lsp.InitializeParams(
-            capabilities=capabilities(**without), initialization_options=options
+            capabilities=capabilities(**without),
+            initialization_options=options,
+            workspace_folders=[lsp.WorkspaceFolder(uri, uri) for uri in folders],
         )
         self.initialized = await self.client.initialize_session(params)
         return self.initialized
@@ -216,6 +222,19 @@ class Session:
             assert time.monotonic() < end, f"waited {seconds} s in vain; messages: {self.said()}"
             await asyncio.sleep(0.01)
         return found
+
+    async def eventually(
+        self, ask: Callable[[], Any], good: Callable[[Any], bool], seconds: float = 30.0
+    ) -> Any:
+        """Ask until the answer is good, and give it back."""
+        end = time.monotonic() + seconds
+        while not good(found := await ask()):
+            assert time.monotonic() < end, f"last answer: {found}"
+            await asyncio.sleep(0.02)
+        return found
+
+    def logged(self, part: str) -> bool:
+        return any(part in m.message for m in self.client.log_messages)
 
     async def message(self, part: str, seconds: float = 60.0) -> str:
         """Wait for a message to the user that holds a text."""

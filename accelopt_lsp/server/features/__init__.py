@@ -13,12 +13,14 @@ from accelopt_lsp.server.features import (
     lifecycle,
     optimize,
     profile,
+    settings,
     synchronization,
     tracing,
 )
 
 FEATURES = (
     lifecycle,
+    settings,
     synchronization,
     diagnostics,
     inlay_hints,

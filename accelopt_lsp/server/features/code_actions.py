@@ -136,7 +136,7 @@ def _kernel_actions(app: App, document: Document, place: lsp.Range) -> list[lsp.
     commands = []
     if kernel.lacks:
         commands.append((f"Set arguments of {kernel.name}", "accelopt.setArguments"))
-    elif app.configuration.trusted:
+    elif app.configuration_of(document).trusted:
         commands.append((f"Optimize kernel {kernel.name}", "accelopt.optimizeKernel"))
         commands.append((f"Profile kernel {kernel.name}", "accelopt.profileKernel"))
     return [

@@ -16,7 +16,10 @@ def register(app: App) -> None:
     @app.server.on(lsp.TEXT_DOCUMENT_CODE_LENS)
     async def lenses(params: lsp.CodeLensParams) -> list[lsp.CodeLens]:
         document = app.documents.get(params.text_document.uri)
-        if document is None or not app.configuration.code_lens:
+        if document is None:
+            return []
+        configuration = app.configuration_of(document)
+        if not configuration.code_lens:
             return []
         analysed = await app.shown_analysis(document, app.client.refreshes_lenses)
         if analysed is None:
@@ -31,7 +34,7 @@ def register(app: App) -> None:
             commands = [(title, "accelopt.explainKernel")]
             if kernel.lacks:
                 commands.append(("Set arguments", "accelopt.setArguments"))
-            elif app.configuration.trusted:
+            elif configuration.trusted:
                 commands.append(("Optimize", "accelopt.optimizeKernel"))
                 commands.append(("Profile", "accelopt.profileKernel"))
             found += [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -54,7 +54,7 @@ def register(app: App) -> None:
 def current_diagnostics(app: App, document: Document) -> list[Diagnostic]:
     """All diagnostics of a document at the lines where they are now."""
     found: list[Diagnostic] = []
-    if app.configuration.diagnostics != "off":
+    if app.configuration_of(document).diagnostics != "off":
         for analysed, diagnostic in _analysed(app, document):
             moved = _moved(diagnostic, document, analysed.generation)
             if moved is not None:
@@ -86,6 +86,22 @@ def diagnostics_of(app: App, document: Document) -> list[lsp.Diagnostic]:
     return [
         to_lsp(app, document, diagnostic, pages.get(diagnostic.code))
         for diagnostic in current_diagnostics(app, document)
+    ]
+
+
+def project_diagnostics(found: Iterable[Diagnostic]) -> list[lsp.Diagnostic]:
+    """Diagnostics of a ``pyproject.toml``, whose text is not open here: as whole lines."""
+    return [
+        lsp.Diagnostic(
+            range=lsp.Range(
+                lsp.Position(d.span.start.line - 1, 0), lsp.Position(d.span.end.line, 0)
+            ),
+            message=d.message,
+            severity=_SEVERITIES[d.severity],
+            code=d.code,
+            source=SOURCE,
+        )
+        for d in found
     ]
 
 

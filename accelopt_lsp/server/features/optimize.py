@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from lsprotocol import types as lsp
 
 from accelopt_lsp.nki.lines import split_lines
+from accelopt_lsp.server.documents import Document
 from accelopt_lsp.server.edits import text_edits, workspace_edit
 from accelopt_lsp.server.features.kernels import find_kernel
 from accelopt_lsp.server.features.running import Run, start_run
@@ -41,7 +42,7 @@ def register(app: App) -> None:
             )
             return None
         title = f"Optimize {found.kernel.name}"
-        details = {"budget_seconds": app.configuration.budget_seconds}
+        details = {"budget_seconds": app.configuration_of(found.document).budget_seconds}
         return start_run(app, found, "optimize", title, done, details)
 
     async def done(run: Run, outcome: Outcome) -> None:
@@ -69,7 +70,7 @@ async def offer(app: App, run: Run, outcome: Outcome) -> None:
     base = run.text
     if document.text != base:
         base = document.text
-        rechecked = await recheck(app, run, document.path, base, outcome)
+        rechecked = await recheck(app, run, document, base, outcome)
         if rechecked is None or rechecked.new_text is None:
             app.tell(
                 f"{run.kernel} was edited during the run, and the result no longer fits its "
@@ -87,10 +88,13 @@ async def offer(app: App, run: Run, outcome: Outcome) -> None:
         await apply(app, run, outcome, base, outcome.new_text)
 
 
-async def recheck(app: App, run: Run, path: Path, base: str, outcome: Outcome) -> Outcome | None:
+async def recheck(
+    app: App, run: Run, document: Document, base: str, outcome: Outcome
+) -> Outcome | None:
     """The result for the edited text, verified again; None if it no longer holds."""
     details = {"report": outcome.report}
-    request = Request(str(path), base, run.kernel, dict(app.configuration.workbench), details)
+    settings = app.workbench_settings(document)
+    request = Request(str(document.path), base, run.kernel, settings, details)
     try:
         found: Outcome = await app.jobs.run_child("recheck", request, lambda *_: None)
     except JobError:

@@ -38,7 +38,7 @@ def start_run(
 ) -> dict[str, str] | None:
     """Start a job on a kernel and return its id at once; None if it may not or need not start."""
     document, kernel = found.document, found.kernel
-    if not app.configuration.trusted:
+    if not app.configuration_of(document).trusted:
         app.tell(
             "This workspace is not trusted: kernels are analysed, but none is run.",
             lsp.MessageType.Warning,

@@ -24,7 +24,7 @@ def register(app: App) -> None:
         document = app.documents.get(params.text_document.uri)
         if document is not None:
             tracing.cancel(app, document.uri)
-        if document is not None and app.configuration.diagnostics == "onType":
+        if document is not None and app.configuration_of(document).diagnostics == "onType":
             app.analyses.schedule(document)
             app.analyses.schedule_importers(document)
 

@@ -27,7 +27,7 @@ def register(app: App) -> None:
 
 def after_save(app: App, document: Document) -> None:
     """Trace the kernels of a saved text that analysis could not count in full."""
-    if app.configuration.trusted and document.concerns_nki:
+    if app.configuration_of(document).trusted and document.concerns_nki:
         app.spawn(_trace_kernels(app, document.uri, document.generation))
 
 
