@@ -7,12 +7,14 @@ from collections.abc import Iterator, Mapping
 
 from attrs import frozen
 
+from accelopt_lsp.agents.honesty import suspicious
 from accelopt_lsp.nki.arguments import KernelArguments, TensorSpec, spec_leaves
 from accelopt_lsp.nki.dtypes import BFLOAT16, FLOAT32, DType, find_dtype
 from accelopt_lsp.nki.peak import matmul_peak
 from accelopt_lsp.nki.profile import Profile
 from accelopt_lsp.nki.python_source import parse_python
 from accelopt_lsp.nki.targets import Target
+from accelopt_lsp.profiler.base import VALUES_DECIDE
 
 ARRAY_FLOPS_PER_CYCLE = 2 * 128 * 128
 _SIGNIFICAND_BITS = {
@@ -150,9 +152,13 @@ class Gates:
         """Least time of the kernel behind ``profile``."""
         return static_floor(profile, self.baseline, self.arguments, self.target, self.written_bytes)
 
+    def source(self, text: str) -> tuple[Finding, ...]:
+        """What speaks against a kernel before it is run: it does more than compute."""
+        return tuple(Finding(use.gate, use.message) for use in suspicious(self.baseline_text, text))
+
     def findings(self, text: str, profile: Profile) -> tuple[Finding, ...]:
         """Everything that speaks against a traced kernel, outputs aside."""
-        found = [*self._latency(profile), *self._written(profile)]
+        found = [*self._latency(profile), *self._written(profile), *self._returned(profile)]
         if not self.allow_lower_precision:
             found += self._precision(text, profile)
         return tuple(found)
@@ -169,6 +175,51 @@ class Gates:
         return (
             Finding("outputs", f"outputs differ from the reference{detail}{why and ': ' + why}"),
         )
+
+    def observed(self, traced: Profile | None, profile: Profile) -> tuple[Finding, ...]:
+        """Whether a kernel did with its inputs what it did without them.
+
+        Args:
+            traced: its profile without inputs.
+            profile: its profile with inputs.
+        """
+        decided = any(note.startswith(VALUES_DECIDE) for note in profile.notes)
+        if decided:
+            if any(note.startswith(VALUES_DECIDE) for note in self.baseline.notes):
+                return ()
+            return (
+                Finding(
+                    "values",
+                    "its course depends on the values of its inputs, which the kernel's as it was "
+                    "does not: a latency on random inputs says nothing about others",
+                ),
+            )
+        streams = {p.stream for p in (traced, profile) if p is not None and p.stream is not None}
+        if len(streams) < 2:
+            return ()
+        return (
+            Finding(
+                "repeatable",
+                "it issues other instructions when it is run again with inputs: a kernel must do "
+                "the same each time",
+            ),
+        )
+
+    def _returned(self, profile: Profile) -> list[Finding]:
+        """Outputs are compared by the tolerance of their type, so that must not change."""
+        before, after = self.baseline.outputs, profile.outputs
+        if before is None or after is None or before == after:
+            return []
+        if self.allow_lower_precision and [_extents(s) for s in before] == [
+            _extents(s) for s in after
+        ]:
+            return []
+        return [
+            Finding(
+                "outputs",
+                f"returns {', '.join(after) or 'nothing'} instead of {', '.join(before)}",
+            )
+        ]
 
     def _latency(self, profile: Profile) -> list[Finding]:
         latency = profile.latency_ms
@@ -220,6 +271,10 @@ class Gates:
                 )
             )
         return found
+
+
+def _extents(spec: str) -> str:
+    return spec.partition("[")[2]
 
 
 def _array_ns_per_flop(profile: Profile) -> float | None:

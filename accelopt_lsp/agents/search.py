@@ -121,6 +121,7 @@ class BeamSearch:
         lessons: where pairs become experiences.
         listener: told about progress.
         screen: static check of every new attempt.
+        other_seeds: inputs of other scales, see :mod:`accelopt_lsp.agents.scales`.
     """
 
     def __init__(
@@ -132,6 +133,7 @@ class BeamSearch:
         lessons: Lessons | None = None,
         listener: Listener | None = None,
         screen: Screen | None = None,
+        other_seeds: tuple[int, ...] = (),
     ) -> None:
         self._roles = roles
         self._evaluator = evaluator
@@ -139,7 +141,7 @@ class BeamSearch:
         self._settings = settings
         self._lessons = lessons or Lessons()
         self._listener = listener
-        self._verifier = Verifier(evaluator, gates, settings, screen)
+        self._verifier = Verifier(evaluator, gates, settings, screen, other_seeds)
         self._seen: dict[str, str] = {}
         self._tried: dict[str, list[Plan]] = {}
         self._attempts: dict[tuple[int, ...], Attempt] = {}

@@ -36,6 +36,9 @@ class SearchSettings:
             improvement, over the best so far and over the baseline.
         verify_seeds: inputs for attempts that would enter beam or memory.
         final_seeds: inputs for the result.
+        other_scales: (scale, shift) of further inputs, see
+            :class:`~accelopt_lsp.profiler.base.Rescaling`: the first for attempts that would enter
+            beam or memory, all for the result.
         memory_policy: ``retrieval`` (what fits), ``queue`` (the latest) or ``none``.
         failure_share: largest share of experiences of what to avoid.
         allow_lower_precision: narrower types than the baseline's are accepted.
@@ -59,6 +62,7 @@ class SearchSettings:
     min_improvement: float = 0.005
     verify_seeds: tuple[int, ...] = (0,)
     final_seeds: tuple[int, ...] = VERIFICATION_SEEDS
+    other_scales: tuple[tuple[float, float], ...] = ((64.0, 0.5), (2.0**-10, 0.0))
     memory_policy: str = "retrieval"
     failure_share: float = 0.25
     allow_lower_precision: bool = False
@@ -70,6 +74,8 @@ class SearchSettings:
         for name in ("iterations", "fix_rounds", "top_k", "exp_n"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must not be negative")
+        if any(scale <= 0 for scale, _ in self.other_scales):
+            raise ValueError("other_scales must be positive")
         if self.memory_policy not in ("retrieval", "queue", "none"):
             raise ValueError("memory_policy must be retrieval, queue or none")
 

@@ -26,6 +26,7 @@ class Verifier:
         gates: what a kernel must pass besides being fast.
         settings: seeds and concurrency.
         screen: static check before anything is run.
+        other_seeds: of inputs of other scales.
     """
 
     def __init__(
@@ -34,15 +35,21 @@ class Verifier:
         gates: Gates,
         settings: SearchSettings,
         screen: Screen | None = None,
+        other_seeds: tuple[int, ...] = (),
     ) -> None:
         self._evaluator = evaluator
         self._gates = gates
         self._settings = settings
         self._screen = screen
+        self._first = (*settings.verify_seeds, *other_seeds[:1])
+        self._all = (*settings.final_seeds, *other_seeds)
 
     async def trace(self, attempt: Attempt) -> Attempt:
         """Instruction stream and timeline only: traced, refused by a gate, or failed."""
         source = _source(attempt)
+        dishonest = self._gates.source(source)
+        if dishonest:
+            return _judged(attempt, None, Verdict.REFUSED, dishonest)
         rejected = await self._screen(source) if self._screen is not None else None
         if rejected is not None:
             return _failed(attempt, rejected)
@@ -59,15 +66,15 @@ class Verifier:
 
     async def check(self, attempt: Attempt) -> Attempt:
         """Compare outputs on the seeds for candidates."""
-        return await self._compare(attempt, (self._settings.verify_seeds,))
+        return await self._compare(attempt, (self._first,))
 
     async def final(self, attempt: Attempt) -> Attempt:
         """Compare outputs on the final seeds; those of an earlier check are not run again.
 
         The seeds are shared out over as many runs as may go on at once.
         """
-        done = self._settings.verify_seeds if attempt.verdict is Verdict.VERIFIED else ()
-        left = [seed for seed in self._settings.final_seeds if seed not in done]
+        done = self._first if attempt.verdict is Verdict.VERIFIED else ()
+        left = [seed for seed in self._all if seed not in done]
         shares = [left[i :: self._settings.concurrency] for i in range(self._settings.concurrency)]
         chunks = tuple(tuple(share) for share in shares if share)
         return await self._compare(attempt, (*((done,) if done else ()), *chunks))
@@ -82,7 +89,11 @@ class Verifier:
         outcome = merged([task.result() for task in tasks])
         if isinstance(outcome, Failure):
             return _failed(attempt, outcome)
-        findings = (*self._gates.verified(outcome), *self._gates.findings(source, outcome))
+        findings = (
+            *self._gates.verified(outcome),
+            *self._gates.observed(attempt.profile, outcome),
+            *self._gates.findings(source, outcome),
+        )
         if findings:
             return _judged(attempt, outcome, Verdict.INCORRECT, findings)
         return _judged(attempt, outcome, Verdict.VERIFIED)
@@ -126,7 +137,7 @@ def _failed(attempt: Attempt, failure: Failure) -> Attempt:
 
 
 def _judged(
-    attempt: Attempt, profile: Profile, verdict: Verdict, findings: Sequence[Finding] = ()
+    attempt: Attempt, profile: Profile | None, verdict: Verdict, findings: Sequence[Finding] = ()
 ) -> Attempt:
     error = "; ".join(f.message for f in findings) or None
     return evolve(attempt, verdict=verdict, profile=profile, error=error)

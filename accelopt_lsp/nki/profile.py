@@ -324,6 +324,8 @@ class Profile:
         stream: hash of the issued instructions, their operands' places and order; None where
             they are not known. Kernels that differ only in how they are written share it.
         issued_lines: counts before the compiler by source line; None where nobody counted them.
+        outputs: data type and shape of each output, such as ``bf16[128,512]``; None where nobody
+            looked.
         notes: remarks for people.
         cached: taken from the result cache; everything else is as if it had been computed.
     """
@@ -351,6 +353,7 @@ class Profile:
     what_ifs: tuple[WhatIf, ...] | None = None
     stream: str | None = None
     issued_lines: tuple[LineIssued, ...] | None = None
+    outputs: tuple[str, ...] | None = None
     notes: tuple[str, ...] = ()
     cached: bool = False
 

@@ -12,6 +12,8 @@ from attrs import field, frozen
 from accelopt_lsp.nki.arguments import KernelArguments
 from accelopt_lsp.nki.profile import Profile
 
+VALUES_DECIDE = "how often loops run depends on values"
+"""How the note begins that says whether a profile is that of certain inputs."""
 VERIFICATION_SEEDS = (0, 21, 42, 63, 84)
 """Seeds that a result must be verified on before it is offered."""
 
@@ -32,6 +34,28 @@ class Limits:
 
 
 @frozen(slots=True)
+class Rescaling:
+    """Inputs of another scale: what a kernel computes must not hang on how large its inputs are.
+
+    Every floating-point tensor becomes ``(x + shift * rms(x)) * scale``, or all ``shift * scale``
+    where it was all zero; masks and other tensors of two values, integers, booleans and scalars
+    stay.
+
+    Attributes:
+        seed: of the inputs; no other run of a job has it.
+        scale, shift: the change, the shift in units of a tensor's root mean square.
+    """
+
+    seed: int
+    scale: float
+    shift: float = 0.0
+
+    def __str__(self) -> str:
+        shifted = f"shifted by {self.shift:g} of their root mean square, " if self.shift else ""
+        return f"inputs {shifted}times {self.scale:g}"
+
+
+@frozen(slots=True)
 class Job:
     """One kernel to run.
 
@@ -43,12 +67,14 @@ class Job:
         target: target name.
         nki_version: NKI version in force, such as ``0.6``; None is unknown.
         seeds: inputs to verify with, one run each; empty to trace shapes only.
+        rescaled: which of the seeds stand for inputs of another scale.
         reference: file with ``forward`` (and, optionally, ``get_inputs``,
             ``transform_to_nki_inputs``, ``transform_nki_outputs``, ``rtol``).
         baseline: source whose kernel of the same name gives the expected outputs when there
             is no reference.
         cache: folder where expected outputs are kept between jobs with equal inputs.
         read_paths: further folders the kernel may read.
+        hidden: files that the kernel may not read, wherever they are.
         limits: what the child may use.
         timeline: file to write a Chrome/Perfetto trace to.
         what_ifs: also schedule with one thing changed at a time.
@@ -62,10 +88,12 @@ class Job:
     arguments: KernelArguments
     target: str
     seeds: tuple[int, ...] = ()
+    rescaled: tuple[Rescaling, ...] = ()
     reference: Path | None = None
     baseline: str | None = None
     cache: Path | None = None
     read_paths: tuple[Path, ...] = ()
+    hidden: tuple[Path, ...] = ()
     limits: Limits = Limits()
     timeline: Path | None = None
     nki_version: str | None = None

@@ -67,6 +67,8 @@ class ResultCache:
             self.entries.remove([key])
             return None
         profile, files = found
+        if any(str(path.resolve()) in files for path in job.hidden):
+            return None
         if any(_fingerprint(path) != was for path, was in files.items()):
             return None
         return evolve(profile, cached=True)
@@ -104,6 +106,7 @@ def job_key(job: Job) -> str:
     """Hash of all that decides about a job's profile, files that it reads left out."""
     values = {f.name: getattr(job, f.name) for f in attrs.fields(Job) if f.name not in _NO_MATTER}
     arguments = job.arguments
+    values["rescaled"] = [str(r) for r in job.rescaled if r.seed in job.seeds]
     values["arguments"] = [
         {name: str(spec) for name, spec in arguments.values.items()},
         sorted(arguments.origins.items()),
@@ -118,8 +121,8 @@ def job_key(job: Job) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-_NO_MATTER = frozenset({"timeline", "cache"})
-"""Fields of a job that leave its profile as it is."""
+_NO_MATTER = frozenset({"timeline", "cache", "hidden"})
+"""Fields of a job that leave its profile as it is, where nothing hidden was read."""
 
 
 @cache

@@ -16,11 +16,13 @@ from accelopt_lsp.agents.codec import CodecError
 from accelopt_lsp.agents.database import DatabaseProblem
 from accelopt_lsp.agents.evaluate import Evaluator
 from accelopt_lsp.agents.gates import Gates
+from accelopt_lsp.agents.honesty import uses
 from accelopt_lsp.agents.learning import Lessons, flush_pending
 from accelopt_lsp.agents.memory import OptimizationMemory
 from accelopt_lsp.agents.normalise import function_text
 from accelopt_lsp.agents.offline import offline_roles, tags_of
 from accelopt_lsp.agents.roles import Candidate, Experience, Problem, Roles
+from accelopt_lsp.agents.scales import other_scales, usable
 from accelopt_lsp.agents.search import BeamSearch, SearchEvent, SearchResult, SearchSettings
 from accelopt_lsp.agents.store import RunRecord, RunStore, UnknownRun, new_run_id
 from accelopt_lsp.agents.team import read_team
@@ -29,7 +31,7 @@ from accelopt_lsp.analysis.results import AnalysisOptions
 from accelopt_lsp.analysis.syntax import Document
 from accelopt_lsp.nki.profile import Profile
 from accelopt_lsp.nki.targets import get_target
-from accelopt_lsp.profiler.base import Failure, Job, Profiler
+from accelopt_lsp.profiler.base import Failure, Job, Profiler, Rescaling
 from accelopt_lsp.workbench.models import models_for, recorder_for, static_screen
 from accelopt_lsp.workbench.optimization import OptimizeReport, OptimizeRequest, Strategy
 from accelopt_lsp.workbench.profile import get_profiler, job_for
@@ -220,7 +222,8 @@ class _Session:
             self.notes.append(str(problem))
 
     async def _run(self, scratch: Path) -> OptimizeReport:
-        job = self._job(scratch)
+        scales = other_scales(self.request.search, self.kernel.text)
+        job = self._job(scratch, scales)
         self._begin_record()
         evaluator = Evaluator(
             self.profiler,
@@ -249,6 +252,10 @@ class _Session:
             self.notes.append(
                 "no reference was given: outputs were compared with those of the kernel as it was"
             )
+        others, remarks = await usable(
+            evaluator, self.kernel.text, scales, outcome.max_relative_error
+        )
+        self.notes.extend(remarks)
         problem = Problem(
             path=self.kernel.path,
             text=self.kernel.text,
@@ -277,6 +284,7 @@ class _Session:
             lessons,
             self.progress,
             static_screen(self.kernel),
+            others,
         )
         result = await search.run(problem)
         if result.role_failure is not None and not result.attempts:
@@ -286,14 +294,24 @@ class _Session:
             self.store.set_latencies(self.run_id, outcome.latency_ms, result.best.latency_ms)
         return self._report(outcome, result, evaluator, lessons.initial)
 
-    def _job(self, scratch: Path) -> Job:
+    def _job(self, scratch: Path, scales: Sequence[Sequence[Rescaling]]) -> Job:
         job = job_for(self.kernel)
         return evolve(
             job,
             baseline=None if self.kernel.reference else self.kernel.text,
             cache=scratch / "expected",
+            rescaled=tuple(rescaling for scale in scales for rescaling in scale),
             read_paths=(*job.read_paths, *self.request.read_paths),
+            hidden=self._hidden(),
         )
+
+    def _hidden(self) -> tuple[Path, ...]:
+        """The reference, unless it is the kernel's own file or the kernel imports it."""
+        reference = self.kernel.reference
+        if reference is None or reference.resolve() == self.kernel.path.resolve():
+            return ()
+        imported = any(use.what.endswith(reference.stem) for use in uses(self.kernel.text))
+        return () if imported else (reference,)
 
     def _begin_record(self) -> None:
         if self.store is None or self.run_id is not None:

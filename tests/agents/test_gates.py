@@ -9,6 +9,7 @@ from accelopt_lsp.agents.gates import Gates, narrowed, static_floor
 from accelopt_lsp.nki.arguments import KernelArguments, parse_spec
 from accelopt_lsp.nki.profile import Issued, Profile, Provenance
 from accelopt_lsp.nki.targets import get_target
+from accelopt_lsp.profiler.base import VALUES_DECIDE
 
 HEAD = "import neuronxcc.nki as nki\nimport neuronxcc.nki.language as nl\n\n\n@nki.jit\n"
 BASE = (
@@ -70,6 +71,33 @@ def test_outputs_left_unwritten_are_refused() -> None:
     strict = gates(written_bytes=4 << 20)
     assert strict.findings(BASE, profile()) == ()
     assert [f.gate for f in strict.findings(BASE, profile(issued=half))] == ["outputs"]
+
+
+def test_outputs_of_another_type_or_shape_are_refused() -> None:
+    base = profile(outputs=("f32[128,512]",))
+    strict = gates(baseline=base)
+    assert strict.findings(BASE, base) == ()
+    assert strict.findings(BASE, profile()) == ()
+    for outputs in (("bf16[128,512]",), ("f32[512,128]",), (), ("f32[128,512]",) * 2):
+        (finding,) = strict.findings(BASE, evolve(base, outputs=outputs))
+        assert finding.gate == "outputs"
+    lenient = evolve(strict, allow_lower_precision=True)
+    assert lenient.findings(BASE, evolve(base, outputs=("bf16[128,512]",))) == ()
+    assert lenient.findings(BASE, evolve(base, outputs=("bf16[512,128]",)))
+
+
+def test_other_instructions_when_inputs_are_there_are_refused() -> None:
+    first, other = profile(stream="a"), profile(stream="b")
+    assert gates().observed(first, first) == ()
+    assert gates().observed(None, first) == ()
+    assert gates().observed(profile(), first) == ()
+    assert [f.gate for f in gates().observed(first, other)] == ["repeatable"]
+
+
+def test_a_course_that_depends_on_values_needs_a_baseline_whose_course_does() -> None:
+    decided = profile(notes=(f"{VALUES_DECIDE}: the profile is that of seed 0",))
+    assert [f.gate for f in gates().observed(profile(), decided)] == ["values"]
+    assert gates(baseline=decided).observed(profile(), decided) == ()
 
 
 def test_products_in_a_narrower_type_are_refused_by_their_time() -> None:

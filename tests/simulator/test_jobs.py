@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import py_compile
 import re
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import attrs
 import pytest
 
 from accelopt_lsp.nki.profile import Profile
-from accelopt_lsp.profiler.base import Failure, Outcome
+from accelopt_lsp.profiler.base import Failure, FailureKind, Outcome
 from tests.simulator.helpers import FOLDER, job, profile
 
 EXPECTATION = re.compile(r"# expect: (\S+)((?: (?:line|code)=\S+)*) ?(.*)")
@@ -79,3 +80,33 @@ def test_names_are_those_of_the_version_in_force(version: str | None, code: str 
     wanted = job(path, {"x": "f32[128,512]"}, function="broken", target="trn2")
     outcome = profile(attrs.evolve(wanted, nki_version=version))
     assert (outcome.code if isinstance(outcome, Failure) else None) == code
+
+
+READS = """import neuronxcc.nki as nki
+import neuronxcc.nki.language as nl
+{line}
+
+
+@nki.jit
+def kernel(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    nl.store(out, nl.load(x))
+    return out
+"""
+
+
+@pytest.mark.parametrize("line", ["from secret import forward", "text = open('secret.py').read()"])
+def test_hidden_files_are_out_of_reach(line: str, tmp_path: Path) -> None:
+    path, secret = tmp_path / "kernel.py", tmp_path / "secret.py"
+    path.write_text(READS.format(line=line.replace("secret.py", str(secret))))
+    secret.write_text(REFERENCE)
+    wanted = job(path, {"x": "f32[128,512]"}, reference=secret, seeds=(0,))
+    open_to_all = profile(wanted)
+    assert isinstance(open_to_all, Profile)
+    assert open_to_all.correct is True
+    # Also where Python has compiled it before.
+    py_compile.compile(str(secret))
+    outcome = profile(attrs.evolve(wanted, hidden=(secret,)))
+    assert isinstance(outcome, Failure)
+    assert outcome.kind is FailureKind.SANDBOX
+    assert "secret.py" in outcome.message or "secret.cpython" in outcome.message

@@ -103,6 +103,7 @@ class JobRun:
             seconds=job.limits.seconds,
             memory_bytes=job.limits.memory_bytes,
             instructions=job.limits.instructions,
+            hidden=tuple(str(path.resolve()) for path in job.hidden),
         )
 
     def given_files(self) -> list[str]:
@@ -164,13 +165,14 @@ class JobRun:
         baseline = job.baseline if job.reference is None else None
         return JudgeTask(
             token=token,
-            access=self.access(),
+            access=evolve(self.access(), hidden=()),
             path=str(job.path),
             source=job.source,
             function=job.function,
             specs={n: str(s) for n, s in values.items()},
             explicit=explicit,
             seeds=job.seeds,
+            rescaled={r.seed: (r.scale, r.shift) for r in job.rescaled if r.seed in job.seeds},
             reference=None if job.reference is None else str(job.reference.resolve()),
             cache=None if job.cache is None else str(job.cache.resolve()),
             cache_key="" if baseline is None else f"{job.target}\0{job.arguments.grid}\0{baseline}",
@@ -321,8 +323,15 @@ class JobRun:
         itself = known == frozenset({-1})
         if self.job.reference is not None:
             await self.answer(judge, "ready")
+        rescaled = {r.seed for r in self.job.rescaled}
         while (message := await outputs.get()) is not None:
             seed = int(message["seed"])
+            if itself and seed in rescaled:
+                # The baseline is right by definition, but may overflow at another scale.
+                await judge.send({"command": "expect", **_outputs(message)})
+                answer = await self.answer(judge, "expected")
+                self.verdicts[seed] = {"correct": answer["finite"], "error": 0.0, "message": ""}
+                continue
             if itself:
                 self.verdicts[seed] = {"correct": True, "error": 0.0, "message": ""}
                 continue

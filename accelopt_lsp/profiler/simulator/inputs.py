@@ -202,11 +202,15 @@ def prepare(
     reference: Reference | None,
     seed: int,
     folder: Path,
+    scaling: tuple[float, float] | None = None,
 ) -> Prepared:
     """Inputs for one seed.
 
     SPECs that were given explicitly win over the reference's ``get_inputs`` (see
     :func:`_override`); all others only fill in what it does not give.
+
+    Args:
+        scaling: scale and shift of the inputs, see :func:`rescaled`.
 
     Raises:
         ArgumentFault: a parameter stays without a value, or shapes contradict each other.
@@ -222,13 +226,14 @@ def prepare(
         name: generate(spec, generator, folder) for name, spec in parsed.items() if name in known
     }
     if reference is None or not reference.has("get_inputs"):
-        ordered = _in_order(parameters, values)
+        ordered = rescaled(_in_order(parameters, values), scaling)
         return Prepared(ordered, _forward_arguments(reference, ordered))
     np.random.seed(seed % (1 << 32))
     raw = reference.call("get_inputs")
     raw = list(raw) if isinstance(raw, list | tuple) else [raw]
     names = [p.name for p in parameters]
     raw = _override(raw, names, values, parsed, explicit, reference)
+    raw = rescaled(raw, scaling)
     given = raw
     if reference.has("transform_to_nki_inputs"):
         plain = [_as_array(v) for v in raw]
@@ -241,9 +246,52 @@ def prepare(
     arguments = {n: _as_value(v) for n, v in zip(names, given, strict=False)}
     for name in names:
         if name in values and (name not in arguments or _scalar_override(name, values, explicit)):
-            arguments[name] = values[name]
+            arguments[name] = rescaled(values[name], scaling)
     _check(arguments, values, explicit, reference)
     return Prepared(_in_order(parameters, arguments), [_upcast(v) for v in raw])
+
+
+def rescaled(value: Any, scaling: tuple[float, float] | None) -> Any:
+    """Inputs of another scale, as :class:`~accelopt_lsp.profiler.base.Rescaling` says.
+
+    What cannot be scaled sensibly stays: integers, booleans, scalars, and tensors of two values,
+    which are masks, one-hot rows or identities. Infinities stay where they are.
+    """
+    if scaling is None:
+        return value
+    if isinstance(value, tuple | list):
+        return type(value)(rescaled(item, scaling) for item in value)
+    if isinstance(value, dict):
+        return {key: rescaled(item, scaling) for key, item in value.items()}
+    if isinstance(value, ObjectValue):
+        return ObjectValue(
+            value.name,
+            tuple(rescaled(item, scaling) for item in value.args),
+            rescaled(value.fields, scaling),
+        )
+    if isinstance(value, TensorValue):
+        if not value.element.is_float:
+            return value
+        changed = _rescaled_array(value.carrier.astype(np.float32), *scaling)
+        return TensorValue(to_carrier(changed, value.element), value.element)
+    if isinstance(value, np.ndarray) and value.ndim:
+        element = as_dtype(value.dtype)
+        if element is None or not element.is_float:
+            return value
+        return _rescaled_array(value.astype(np.float32), *scaling).astype(value.dtype)
+    return value
+
+
+def _rescaled_array(values: Array, scale: float, shift: float) -> Array:
+    finite = np.isfinite(values)
+    if not finite.any():
+        return values
+    known = values[finite]
+    low, high = known.min(), known.max()
+    if low != high and bool(((known == low) | (known == high)).all()):
+        return values
+    rms = float(np.sqrt(np.mean(np.square(known, dtype=np.float64)))) or 1.0
+    return np.where(finite, (values + np.float32(shift * rms)) * np.float32(scale), values)
 
 
 def _scalar_override(name: str, values: Mapping[str, Any], explicit: frozenset[str]) -> bool:

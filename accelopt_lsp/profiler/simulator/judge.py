@@ -74,8 +74,9 @@ class Judge:
         seed = int(message["seed"])
         outputs = [self._output(o) for o in message["outputs"]]
         if message["command"] == "expect":
-            self._store(seed, [a for a, _ in outputs], single=bool(message["single"]))
-            self.channel.send("expected", seed=seed)
+            values = [a for a, _ in outputs]
+            self._store(seed, values, single=bool(message["single"]))
+            self.channel.send("expected", seed=seed, finite=_finite(values))
             return
         verdict = self._compare(seed, outputs, single=bool(message["single"]))
         error = verdict.error if np.isfinite(verdict.error) else None
@@ -91,6 +92,7 @@ class Judge:
             self.reference,
             seed,
             Path(self.task.path).parent,
+            self.task.rescaled.get(seed),
         )
 
     def _send_shapes(self, parameters: tuple[Parameter, ...]) -> None:
@@ -130,7 +132,8 @@ class Judge:
         return digest.hexdigest()[:32]
 
     def _place(self, seed: int) -> Path:
-        return (self.cache or self.folder) / f"expected-{self.key}-{seed}"
+        scaled = "".join(f"-{value:g}" for value in self.task.rescaled.get(seed, ()))
+        return (self.cache or self.folder) / f"expected-{self.key}-{seed}{scaled}"
 
     def _cached(self, seed: int) -> bool:
         return self._place(seed).with_suffix(".json").exists()
@@ -185,6 +188,8 @@ class Judge:
         if not self._cached(seed):
             return verify.Verdict(False, float("inf"), "there is nothing to compare with")
         expected, expected_single = self._expected(seed)
+        if seed in self.task.rescaled and not _finite(expected):
+            return verify.Verdict(False, float("inf"), "what is expected there is not finite")
         dtypes = [dtype for _, dtype in outputs]
         actual: list[Any] = [values for values, _ in outputs]
         if self.reference is not None and self.reference.has("transform_nki_outputs"):
@@ -197,6 +202,11 @@ class Judge:
             actual = list(transformed) if isinstance(transformed, list | tuple) else [transformed]
         rtol = None if self.reference is None else self.reference.rtol
         return verify.compare(actual, expected, dtypes, rtol)
+
+
+def _finite(values: list[Array]) -> bool:
+    """Whether no expected output overflowed."""
+    return all(bool(np.isfinite(v).all()) for v in values if np.issubdtype(v.dtype, np.floating))
 
 
 def _shape_only(value: Any) -> Any:

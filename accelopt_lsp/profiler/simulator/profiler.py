@@ -182,7 +182,8 @@ def _judged(profile: Profile, job: Job, verdicts: Mapping[int, Mapping[str, Any]
     errors = [v["error"] for v in verdicts.values()]
     notes = profile.notes
     if wrong is not None:
-        notes = (f"seed {wrong}: {verdicts[wrong]['message']}", *notes)
+        scaling = next((f" ({r})" for r in job.rescaled if r.seed == wrong), "")
+        notes = (f"seed {wrong}{scaling}: {verdicts[wrong]['message']}", *notes)
     return evolve(
         profile,
         correct=wrong is None,

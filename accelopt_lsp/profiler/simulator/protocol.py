@@ -52,6 +52,7 @@ class Access:
         scratch: folder it may write to.
         project: folder of the kernel's project.
         read_paths: further folders it may read.
+        hidden: files that it may not read.
         seconds, memory_bytes, instructions: limits of the job.
     """
 
@@ -61,6 +62,7 @@ class Access:
     seconds: float
     memory_bytes: int
     instructions: int
+    hidden: tuple[str, ...] = ()
 
 
 @frozen(slots=True)
@@ -106,6 +108,7 @@ class JudgeTask:
         specs: SPEC by parameter, of those that are known.
         explicit: parameters whose SPEC wins over the reference's ``get_inputs``.
         seeds: inputs to make; empty for shapes only.
+        rescaled: (scale, shift) of seeds that stand for inputs of another scale.
         reference: file with ``forward``.
         cache: folder for expected outputs.
         cache_key: what else the expected outputs depend on (source of the baseline).
@@ -119,6 +122,7 @@ class JudgeTask:
     specs: Mapping[str, str]
     explicit: tuple[str, ...] = ()
     seeds: tuple[int, ...] = ()
+    rescaled: Mapping[int, tuple[float, float]] = field(factory=dict)
     reference: str | None = None
     cache: str | None = None
     cache_key: str = ""
@@ -133,7 +137,8 @@ def task_to_dict(task: KernelTask | JudgeTask) -> dict[str, Any]:
 
 
 def _access(data: Mapping[str, Any]) -> Access:
-    return Access(**{**data, "read_paths": tuple(data["read_paths"])})
+    paths = {name: tuple(data[name]) for name in ("read_paths", "hidden")}
+    return Access(**{**data, **paths})
 
 
 def kernel_task(data: Mapping[str, Any]) -> KernelTask:
@@ -152,6 +157,9 @@ def judge_task(data: Mapping[str, Any]) -> JudgeTask:
     values["access"] = _access(values["access"])
     values["explicit"] = tuple(values["explicit"])
     values["seeds"] = tuple(values["seeds"])
+    values["rescaled"] = {
+        int(s): (scale, shift) for s, (scale, shift) in values["rescaled"].items()
+    }
     return JudgeTask(**values)
 
 

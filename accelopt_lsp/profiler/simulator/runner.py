@@ -19,6 +19,7 @@ from accelopt_lsp.nki.arguments import SpecError, parse_spec
 from accelopt_lsp.nki.dialects import Dialect
 from accelopt_lsp.nki.lowering import has_lowering
 from accelopt_lsp.nki.targets import get_target
+from accelopt_lsp.profiler.base import VALUES_DECIDE
 from accelopt_lsp.profiler.simulator import hook, timeline
 from accelopt_lsp.profiler.simulator.abridging_values import FullTraceNeeded
 from accelopt_lsp.profiler.simulator.errors import (
@@ -46,6 +47,7 @@ from accelopt_lsp.profiler.simulator.session import Session
 from accelopt_lsp.profiler.simulator.signature import kernel_parameters
 from accelopt_lsp.profiler.simulator.source import PACKAGE, Sources
 from accelopt_lsp.profiler.simulator.structures import Construction
+from accelopt_lsp.profiler.simulator.tensors import Tensor
 from accelopt_lsp.profiler.simulator.timeline.policy import POLICIES
 from accelopt_lsp.profiler.simulator.timeline.schedule import retarget, simulate_with
 from accelopt_lsp.profiler.simulator.variants import (
@@ -113,9 +115,7 @@ class KernelRunner:
             # Inputs that came with their values may be enough; if not, this fails as well.
             return self._execute(kernel, module, run, full=False, tracing=True, following=True)
         first = self._execute(kernel, module, run, full=True, tracing=True)
-        first.session.notes.setdefault(
-            f"how often loops run depends on values: the profile is that of seed {run.seed}"
-        )
+        first.session.notes.setdefault(f"{VALUES_DECIDE}: the profile is that of seed {run.seed}")
         return first
 
     def _execute(
@@ -275,6 +275,7 @@ class KernelRunner:
             what_ifs=what_ifs,
             notes=tuple(outcome.session.notes),
         )
+        profile = attrs.evolve(profile, outputs=tuple(map(_spec_of, outcome.tensors)))
         if self.task.timeline is not None:
             place = Path(self.task.access.scratch) / self.task.timeline
             write_chrome_trace(schedule, place, Path(self.task.path).name)
@@ -308,6 +309,10 @@ class KernelRunner:
                 schedule = simulate_with(trace, target, rules)
             answer = attrs.asdict(variant_profile(schedule))
             self.channel.send("variant", number=number, profile=answer)
+
+
+def _spec_of(tensor: Tensor) -> str:
+    return f"{tensor.element.short}[{','.join(map(str, tensor.shape))}]"
 
 
 def _recorded(outcome: Outcome) -> Recording | None:

@@ -14,6 +14,7 @@ import site
 import sys
 import sysconfig
 from collections.abc import Callable
+from importlib.util import cache_from_source
 from types import FrameType
 from typing import Any
 
@@ -22,6 +23,8 @@ from accelopt_lsp.profiler.simulator.protocol import Access
 
 PACKAGE_FOLDER = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 MAX_FILE_BYTES = 16 << 30
+INPUT_FILES = "input-"
+"""How files with the values of tensor arguments begin."""
 
 _WRITE_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _FORBIDDEN_PREFIXES = (
@@ -102,8 +105,18 @@ def apply(
 
         confinement.confine(readable, writes)
     _disarm_exits()
-    guard = _Guard(readable, writes, frozenset(protected), reads)
+    hidden = frozenset(name for path in access.hidden for name in _as_opened(path))
+    guard = _Guard(readable, writes, frozenset(protected), reads, hidden)
     sys.addaudithook(guard.hook())
+
+
+def _as_opened(path: str) -> tuple[str, ...]:
+    """A source file and what Python compiled it to."""
+    real = os.path.realpath(path)
+    try:
+        return real, os.path.realpath(cache_from_source(real))
+    except (NotImplementedError, ValueError):
+        return (real,)
 
 
 def _readable(access: Access) -> tuple[str, ...]:
@@ -160,8 +173,10 @@ class _Guard:
         writable: tuple[str, ...],
         protected: frozenset[int],
         reads: list[str] | None = None,
+        hidden: frozenset[str] = frozenset(),
     ) -> None:
         self.reads = reads
+        self.hidden = hidden
         self.known = tuple(
             os.path.realpath(p) for p in (PACKAGE_FOLDER, sysconfig.get_path("stdlib"))
         )
@@ -178,6 +193,8 @@ class _Guard:
                 sysconfig.get_path("stdlib"),
                 sysconfig.get_path("purelib"),
                 sysconfig.get_path("platlib"),
+                # It may be installed elsewhere, and come by a .pth file.
+                *getattr(sys.modules.get("numpy"), "__path__", ()),
             }
             if p
         )
@@ -222,6 +239,20 @@ class _Guard:
             if outside:
                 raise SandboxViolation(f"kernel code may not inspect frames ({what})")
 
+        def check_stack(what: str) -> None:
+            """Refuse what only the simulator does, and nothing that kernel code calls."""
+            if busy[0]:
+                return
+            busy[0] = True
+            try:
+                frame: FrameType | None = getframe(2)
+                while frame is not None and not user_code(frame):
+                    frame = frame.f_back
+            finally:
+                busy[0] = False
+            if frame is not None:
+                raise SandboxViolation(f"kernel code may not read the files of its {what}")
+
         def audit(event: str, args: tuple[Any, ...]) -> None:
             if event == "sys._getframe":
                 check_frames(event)
@@ -231,7 +262,8 @@ class _Guard:
                     check_frames(str(args[1]))
                 return
             if event == "open":
-                self.check_open(*args)
+                if self.check_open(*args):
+                    check_stack("inputs")
                 return
             if event in _FORBIDDEN or event.startswith(_FORBIDDEN_PREFIXES):
                 raise SandboxViolation(f"kernel code may not use {event}")
@@ -246,19 +278,22 @@ class _Guard:
 
         return audit
 
-    def check_open(self, path: Any, mode: Any, flags: Any) -> None:
-        """One call of ``open`` or ``os.open``."""
+    def check_open(self, path: Any, mode: Any, flags: Any) -> bool:
+        """One call of ``open`` or ``os.open``; whether it reads values of a tensor argument."""
         if isinstance(path, int):
             if path in self.protected:
                 raise SandboxViolation("kernel code may not use this descriptor")
-            return
+            return False
         writes = (isinstance(mode, str) and any(c in mode for c in "wax+")) or (
             isinstance(flags, int) and bool(flags & _WRITE_FLAGS)
         )
         if writes:
             self.check_write(path)
-        else:
-            self.note_read(self.check_read(path))
+            return False
+        real = self.check_read(path)
+        self.note_read(real)
+        folder, name = os.path.split(real)
+        return name.startswith(INPUT_FILES) and folder in self.writable
 
     def note_read(self, real: str) -> None:
         """Remember a file that the result depends on."""
@@ -278,6 +313,11 @@ class _Guard:
 
     def check_read(self, path: Any) -> str:
         real = os.path.realpath(os.fsdecode(path))
+        if real in self.hidden:
+            raise SandboxViolation(
+                f"kernel code may not read {os.path.basename(real)}, which its outputs are "
+                "compared with"
+            )
         if real in ("/dev/null", "/dev/urandom", "/dev/random"):
             return real
         if any(_within(real, folder) for folder in self.readable):

@@ -1,0 +1,16 @@
+# base: softmax
+# expect: outputs: shifted by 0.5 of their root mean square, times 64
+import neuronxcc.nki as nki
+import neuronxcc.nki.language as nl
+
+
+# accelopt: x=f32[128,512]
+@nki.jit
+def kernel(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.load(x)
+    top = nl.max(tile, axis=[1], keepdims=True)
+    exponent = nl.exp(tile)
+    total = nl.sum(exponent, axis=[1], keepdims=True)
+    nl.store(out, nl.divide(exponent, total))
+    return out
