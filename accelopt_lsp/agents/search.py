@@ -60,6 +60,8 @@ class SearchEvent:
         message: what is being tried.
         fraction: share of the search that is done, as far as one can tell.
         usage: what the roles have spent.
+        verified: fastest kernel so far whose outputs were compared, on the seeds for candidates;
+            None if none is faster than the baseline.
     """
 
     iteration: int
@@ -71,6 +73,7 @@ class SearchEvent:
     message: str
     fraction: float
     usage: Usage = Usage()
+    verified: Candidate | None = field(default=None, repr=False)
 
     @property
     def speedup(self) -> float:
@@ -465,8 +468,14 @@ class BeamSearch:
                 message=self._message,
                 fraction=min(1.0, fraction),
                 usage=self._roles.usage,
+                verified=self._fastest_verified(),
             )
         )
+
+    def _fastest_verified(self) -> Candidate | None:
+        enough = self._baseline.latency_ms * (1 - self._settings.min_improvement)
+        best = min(self._verified.values(), key=lambda c: c.latency_ms)
+        return best if best.latency_ms < enough else None
 
 
 async def _gather(tasks: Iterable[Any]) -> list[Any]:

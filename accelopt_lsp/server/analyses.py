@@ -32,12 +32,17 @@ class WorkerError(RuntimeError):
     """The worker could not answer. The message is for people."""
 
 
+class _Crashed(WorkerError):
+    """The process has gone."""
+
+
 class Worker:
     """The warm analysis process: one request at a time, urgent ones first.
 
     Attributes:
         buffers: gives what the process must know of open documents before its next request:
             all of them if it is a new one, else what has changed; None if nothing has.
+        restarted: called when the process died and the request is given to a new one.
     """
 
     def __init__(
@@ -46,6 +51,7 @@ class Worker:
         self.command = tuple(command)
         self.time_limit = time_limit
         self.buffers: Callable[[bool], Mapping[str, str | None] | None] = lambda new: None
+        self.restarted: Callable[[], None] = lambda: None
         self._child: Child | None = None
         self._waiting: asyncio.PriorityQueue[Any] = asyncio.PriorityQueue()
         self._order = itertools.count()
@@ -74,7 +80,12 @@ class Worker:
             if answer.done():
                 continue
             try:
-                value = await self._exchange(operation, argument)
+                try:
+                    value = await self._exchange(operation, argument)
+                except _Crashed:
+                    # Whoever ended it need not have been this request; a second time, it was.
+                    self.restarted()
+                    value = await self._exchange(operation, argument)
             except WorkerError as error:
                 if not answer.done():
                     answer.set_exception(error)
@@ -102,8 +113,9 @@ class Worker:
                 f"analysis took longer than {self.time_limit:g} s and was stopped"
             ) from None
         except (ChildDied, OSError) as error:
+            logger.warning("the analysis process ended: %s", error)
             await self._discard()
-            raise WorkerError(f"analysis process failed: {error}") from None
+            raise _Crashed("the analysis process ended unexpectedly") from None
         if kind == "error":
             logger.error("analysis failed: %s", rest[-1])
             raise WorkerError(f"internal error in {rest[0]}")

@@ -65,6 +65,7 @@ class App:
         self.analyses = Analyses(
             self.documents, self.worker, self.workbench_settings, self._analysed, self._read
         )
+        self.worker.restarted = self._worker_restarted
         self.strategies = Strategies(self.worker)
         self.jobs = Jobs(job_child)
         self.findings = Findings()
@@ -75,6 +76,7 @@ class App:
         self.profiles: dict[tuple[str, str], tuple[int, Profile]] = {}
         self.answered_early: set[str] = set()
         self.stdio = True
+        self._told_of_restart = False
         self._tasks: set[asyncio.Task[Any]] = set()
         self._problems: dict[str, str | None] = {}
         self._projects: dict[str, tuple[Diagnostic, ...]] = {}
@@ -120,6 +122,15 @@ class App:
         if latest is not None and refreshes:
             return latest
         return await self.analyses.current(document, FIRST_ANSWER_SECONDS)
+
+    def _worker_restarted(self) -> None:
+        """Said once; what it was that crashes again is said of the document."""
+        if not self._told_of_restart:
+            self.tell(
+                "The analysis process ended unexpectedly and was started again.",
+                lsp.MessageType.Warning,
+            )
+        self._told_of_restart = True
 
     def _read(self, document: Document) -> None:
         """What the tree shows is known: show it while the rest is computed."""
@@ -230,9 +241,11 @@ class App:
 
     async def close(self) -> None:
         """End everything that runs, and wait until it is gone."""
-        for task in tuple(self._tasks):
+        tasks = tuple(self._tasks)
+        for task in tasks:
             task.cancel()
         await self.jobs.close()
+        await asyncio.gather(*tasks, return_exceptions=True)
         await self.analyses.close()
         self.clean()
 

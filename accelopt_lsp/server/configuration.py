@@ -36,6 +36,7 @@ _NAMES = (
     "codeLens.enabled",
     "optimize.budgetSeconds",
     "optimize.agents",
+    "runs.atOnce",
     "logLevel",
     # The extension's own, which it hands on with the rest.
     "python",
@@ -57,6 +58,7 @@ class Configuration:
         code_lens: whether lenses are shown.
         budget_seconds: wall-clock limit of one optimization.
         log_level: least level of what goes to the client's log.
+        at_once: how many runs that the user starts may go on at the same time.
         workbench: settings for the workbench, by its names.
     """
 
@@ -66,6 +68,7 @@ class Configuration:
     code_lens: bool = True
     budget_seconds: float | None = None
     log_level: str = "warning"
+    at_once: int = 2
     workbench: Mapping[str, Any] = field(factory=dict)
 
 
@@ -107,6 +110,11 @@ def read_configuration(
         result = evolve(result, log_level=level)
     elif level is not None:
         problems.append(f"logLevel must be {', '.join(LOG_LEVELS)}, got {level!r}")
+    at_once = _value(values, "runs.atOnce", int, problems)
+    if isinstance(at_once, int) and at_once > 0:
+        result = evolve(result, at_once=at_once)
+    elif at_once is not None:
+        problems.append(f"runs.atOnce must be positive, got {at_once!r}")
     workbench = {
         ours: value
         for theirs, ours in _WORKBENCH.items()

@@ -18,11 +18,14 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from attrs import evolve
+
 from accelopt_lsp.server.channel import Message, Pipe
 from accelopt_lsp.server.processes import kill_descendants
 from accelopt_lsp.server.snapshot import Outcome, Problem, Request
 
 if TYPE_CHECKING:
+    from accelopt_lsp.agents.search import SearchEvent
     from accelopt_lsp.nki.profile import Profile
     from accelopt_lsp.profiler.base import Failure
     from accelopt_lsp.workbench.optimization import OptimizeReport
@@ -31,7 +34,29 @@ if TYPE_CHECKING:
 DEAF_SECONDS = 3.0
 """Time that a cancelled use case has to end, where nobody is left to kill this process."""
 
-Report = Callable[[str, float | None], None]
+
+class Report:
+    """How a use case tells the server what it is at."""
+
+    def __init__(self, pipe: Pipe, gone: Callable[[], None]) -> None:
+        self._pipe = pipe
+        self._gone = gone
+
+    def __call__(self, text: str, share: float | None = None) -> None:
+        """Say what is being done, and which share of the work is done."""
+        self._write("progress", text, share)
+
+    def keep(self, outcome: Outcome) -> None:
+        """Hand over what there is to show for it, should the job be cancelled."""
+        self._write("kept", outcome)
+
+    def _write(self, *message: Any) -> None:
+        try:
+            self._pipe.write(*message)
+        except BrokenPipeError:
+            self._gone()
+
+
 UseCase = Callable[[Request, Report], Awaitable[Any]]
 
 
@@ -54,12 +79,10 @@ async def _run(use_cases: Mapping[str, UseCase], pipe: Pipe, message: Message) -
     operation, request = message
     loop = asyncio.get_running_loop()
 
-    def report(text: str, share: float | None = None) -> None:
-        try:
-            pipe.write("progress", text, share)
-        except BrokenPipeError:
-            task.cancel()
+    def gone() -> None:
+        task.cancel()
 
+    report = Report(pipe, gone)
     task = asyncio.ensure_future(use_cases[operation](request, report))
 
     def watch() -> None:
@@ -155,7 +178,8 @@ async def _recheck(request: Request) -> Outcome:
     from accelopt_lsp.workbench.recheck import recheck
 
     earlier: OptimizeReport = pickle.loads(request.details["report"])
-    found = await recheck(earlier, request.text)
+    unfinished = bool(request.details.get("unfinished"))
+    found = await recheck(earlier, request.text, unfinished=unfinished)
     if found is None:
         return Outcome(request.function or "")
     return _optimized(found)
@@ -167,18 +191,32 @@ async def optimize(request: Request, report: Report) -> Outcome:
 
 
 async def _optimize(request: Request, report: Report) -> Outcome:
-    from accelopt_lsp.agents.search import SearchEvent, SearchSettings
+    from accelopt_lsp.agents.search import SearchSettings
     from accelopt_lsp.workbench.optimize import OptimizeRequest, optimize_kernel
 
     def listen(event: SearchEvent) -> None:
-        tried = f"{event.evaluations} candidate{'s' * (event.evaluations != 1)}"
-        report(f"{tried}, best {event.speedup:.2f}x: {event.message}", event.fraction)
+        report(_progress_line(event), event.fraction)
+
+    def improved(best: OptimizeReport) -> None:
+        report.keep(evolve(_optimized(best), unfinished=True))
 
     budget = request.details.get("budget_seconds")
     search = SearchSettings() if budget is None else SearchSettings(budget_seconds=budget)
     report("running the kernel as it is", None)
-    found = await optimize_kernel(OptimizeRequest(_kernel_request(request), search), listen)
+    found = await optimize_kernel(
+        OptimizeRequest(_kernel_request(request), search), listen, improved=improved
+    )
     return _optimized(found)
+
+
+def _progress_line(event: SearchEvent) -> str:
+    """``12 candidates, best 1.42x, $0.03: hoisting a load``; what is spent only if anything is."""
+    tried = f"{event.candidates} candidate{'s' * (event.candidates != 1)}"
+    spent = ""
+    if event.usage.calls:
+        cost = event.usage.cost_usd
+        spent = f", {event.usage.tokens} tokens" + (f" (${cost:.2f})" if cost is not None else "")
+    return f"{tried}, best {event.speedup:.2f}x{spent}: {event.message}"
 
 
 def _optimized(found: OptimizeReport) -> Outcome:

@@ -17,13 +17,14 @@ from typing import Any
 from attrs import define, field
 
 from accelopt_lsp.server.channel import Child, ChildDied, child_command
+from accelopt_lsp.server.turns import Turns
 
 logger = logging.getLogger(__name__)
 JOB_CHILD = child_command("accelopt_lsp.server.job_process")
 GRACE_SECONDS = 0.5
 """Time a cancelled child has to end by itself; with the kill, cancelling stays within 1 s."""
 AT_ONCE = 2
-"""Jobs that run at the same time; others wait their turn."""
+"""Jobs that run at the same time unless the client says otherwise; others wait their turn."""
 
 Report = Callable[..., None]
 
@@ -51,14 +52,20 @@ class Job:
 
 
 class Jobs:
-    """The running jobs."""
+    """The running jobs.
+
+    Attributes:
+        turns: of those that the user has asked for.
+        background_turns: of those that nobody waits for.
+    """
 
     def __init__(self, child: Sequence[str] = JOB_CHILD, grace: float = GRACE_SECONDS) -> None:
         self._child = tuple(child)
         self._grace = grace
         self._numbers = itertools.count(1)
         self._running: dict[str, Job] = {}
-        self._turn = asyncio.Semaphore(AT_ONCE)
+        self.turns = Turns(AT_ONCE)
+        self.background_turns = Turns(1)
 
     def __len__(self) -> int:
         return len(self._running)
@@ -103,30 +110,50 @@ class Jobs:
         if job.task is not None:
             job.task.cancel()
 
-    async def run_child(self, operation: str, argument: Any, report: Report) -> Any:
+    async def run_child(
+        self,
+        operation: str,
+        argument: Any,
+        report: Report,
+        *,
+        keep: Callable[[Any], None] | None = None,
+        background: bool = False,
+    ) -> Any:
         """Do the work in a child process, when it is its turn.
 
+        ``keep`` is given what the child has to show for it should it be cancelled, ``report``
+        what it is at. ``background``: it waits for its like only, and nobody waits for it.
         Cancelling the caller ends the child and all its descendants.
 
         Raises:
             JobError: the child failed.
         """
-        async with self._turn:
+
+        def must_wait(ahead: int) -> None:
+            report(f"waiting for {ahead} other run{'s' * (ahead != 1)}", None)
+
+        turns = self.background_turns if background else self.turns
+        async with turns.turn(must_wait):
             child = await Child.start(self._child)
             try:
-                return await self._converse(child, operation, argument, report)
+                await child.send(operation, argument)
+                return await self._converse(child, report, keep)
             except ChildDied as error:
                 raise JobError(f"the job's process ended unexpectedly ({error})") from None
             finally:
                 # Once begun, ending the child is not interrupted by a second cancel.
                 await asyncio.shield(asyncio.ensure_future(child.stop(self._grace)))
 
-    async def _converse(self, child: Child, operation: str, argument: Any, report: Report) -> Any:
-        await child.send(operation, argument)
+    async def _converse(
+        self, child: Child, report: Report, keep: Callable[[Any], None] | None
+    ) -> Any:
         while True:
             kind, *rest = await child.receive()
             if kind == "progress":
                 report(*rest)
+            elif kind == "kept":
+                if keep is not None:
+                    keep(rest[0])
             elif kind == "result":
                 return rest[0]
             else:

@@ -151,6 +151,7 @@ class Outcome:
         changes: what was done to it, in one line each.
         notes: remarks for people.
         problem: why there is no result.
+        unfinished: the run was cancelled; this is the best that it had found.
         report: the workbench's own report, for its re-check; closed to the server.
     """
 
@@ -165,4 +166,5 @@ class Outcome:
     evaluations: int = 0
     notes: tuple[str, ...] = ()
     problem: Problem | None = None
+    unfinished: bool = False
     report: bytes = field(default=b"", repr=False)

@@ -63,10 +63,15 @@ async def optimize_kernel(
     request: OptimizeRequest,
     progress: Listener | None = None,
     *,
+    improved: Callable[[OptimizeReport], Any] | None = None,
     roles: Roles | None = None,
     profiler: Profiler | None = None,
 ) -> OptimizeReport:
     """Search for a faster version of a kernel.
+
+    ``improved`` is given the report of the fastest version so far each time that there is a new
+    one. Its outputs were compared on the seeds for candidates only: :func:`recheck` with
+    ``unfinished`` does the rest.
 
     Cancelling the task stops the search and kills its runs; what was evaluated stays in the
     run store, and ``resume`` goes on from there.
@@ -94,6 +99,7 @@ async def optimize_kernel(
             record,
             notes,
             progress,
+            improved,
         )
         if roles is None and request.agents == "llm":
             from accelopt_lsp.agents.llm.agents import llm_roles
@@ -186,6 +192,7 @@ class _Session:
         record: RunRecord | None,
         notes: list[str],
         progress: Listener | None,
+        improved: Callable[[OptimizeReport], Any] | None = None,
     ) -> None:
         self.request = request
         self.kernel = kernel
@@ -195,6 +202,7 @@ class _Session:
         self.record = record
         self.notes = notes
         self.progress = progress
+        self.improved = improved
         self.memory: OptimizationMemory | None = None
 
     async def run(self, roles: Roles) -> OptimizeReport:
@@ -282,7 +290,7 @@ class _Session:
             gates,
             self.request.search,
             lessons,
-            self.progress,
+            self._listener(outcome, evaluator),
             static_screen(self.kernel),
             others,
         )
@@ -293,6 +301,22 @@ class _Session:
         if self.store is not None and self.run_id is not None:
             self.store.set_latencies(self.run_id, outcome.latency_ms, result.best.latency_ms)
         return self._report(outcome, result, evaluator, lessons.initial)
+
+    def _listener(self, baseline: Profile, evaluator: Evaluator) -> Listener:
+        told: Candidate | None = None
+
+        def listen(event: SearchEvent) -> None:
+            nonlocal told
+            if self.progress is not None:
+                self.progress(event)
+            best = event.verified
+            if self.improved is None or best is None or best is told:
+                return
+            told = best
+            report = self._report(baseline, None, evaluator)
+            self.improved(evolve(report, best=best.profile, new_text=best.source, correct=True))
+
+        return listen
 
     def _job(self, scratch: Path, scales: Sequence[Sequence[Rescaling]]) -> Job:
         job = job_for(self.kernel)

@@ -8,6 +8,7 @@ from typing import Any
 from attrs import evolve
 
 from accelopt_lsp.agents.normalise import around_function
+from accelopt_lsp.agents.settings import SearchSettings
 from accelopt_lsp.nki.profile import Profile
 from accelopt_lsp.profiler.base import Profiler
 from accelopt_lsp.workbench.optimization import OptimizeReport
@@ -46,15 +47,18 @@ async def recheck(
     report: OptimizeReport,
     current_text: str,
     *,
+    unfinished: bool = False,
     profiler: Profiler | None = None,
     backend: str = "simulator",
 ) -> OptimizeReport | None:
     """The result for the current text, verified again; None if it no longer holds.
 
+    That of an ``unfinished`` run is verified in any case, on all seeds that a run ends with.
     Both versions are profiled anew where the text changed, since a constant outside the kernel
     may have changed with it.
     """
-    if not stale(report, current_text):
+    changed = stale(report, current_text)
+    if not changed and not unfinished:
         return report
     text = refit(report, current_text)
     if text is None:
@@ -73,8 +77,9 @@ async def recheck(
     kernel = resolve_kernel(request)
     job = job_for(kernel)
     before = await chosen.profile(job)
+    seeds = SearchSettings().final_seeds if unfinished else (0,)
     after = await chosen.profile(
-        evolve(job, source=text, seeds=(0,), baseline=None if kernel.reference else current_text)
+        evolve(job, source=text, seeds=seeds, baseline=None if kernel.reference else current_text)
     )
     if not isinstance(before, Profile) or not isinstance(after, Profile):
         return None
@@ -82,14 +87,15 @@ async def recheck(
         return None
     if after.latency_ms >= before.latency_ms:
         return None
-    note = "the file changed during the run; the result was verified again on one seed"
+    checked = "all seeds" if unfinished else "one seed"
+    note = f"the file changed during the run; the result was verified again on {checked}"
     return evolve(
         report,
         kernel=kernel,
         baseline=before,
         best=after,
         new_text=text,
-        notes=(*report.notes, note),
+        notes=(*report.notes, note) if changed else report.notes,
     )
 
 

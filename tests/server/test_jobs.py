@@ -12,7 +12,7 @@ from accelopt_lsp.server.analyses import Analyses, Worker, WorkerError
 from accelopt_lsp.server.channel import Child, ChildDied
 from accelopt_lsp.server.documents import Documents
 from accelopt_lsp.server.jobs import JobError, Jobs
-from accelopt_lsp.server.processes import descendants
+from accelopt_lsp.server.processes import descendants, kill
 from accelopt_lsp.server.snapshot import Outcome, Request
 from tests.server.fakes import JOB, WORKER
 
@@ -47,9 +47,24 @@ async def test_worker_answers_and_stays_warm():
 async def test_worker_is_replaced_after_a_crash():
     worker = Worker(WORKER)
     try:
-        with pytest.raises(WorkerError, match="failed"):
+        with pytest.raises(WorkerError, match="ended unexpectedly"):
             await worker.request("check", Request("k.py", "# crash"))
         assert (await worker.request("echo", 7))[0] == 7
+    finally:
+        await worker.close()
+
+
+async def test_a_worker_that_someone_ends_is_replaced_without_an_error():
+    worker, restarts = Worker(WORKER), []
+    worker.restarted = lambda: restarts.append(worker.pid)
+    try:
+        await worker.request("warm", None)
+        asking = asyncio.create_task(worker.request("check", Request("k.py", "# pause")))
+        await asyncio.sleep(0.1)
+        assert worker.pid is not None
+        kill(worker.pid)
+        assert (await asking).problem is None
+        assert len(restarts) == 1
     finally:
         await worker.close()
 

@@ -187,6 +187,51 @@ async def test_cancelling_leaves_no_process(session: Session, name, way):
     assert await session.command("accelopt.cancel", again) is True
 
 
+@pytest.mark.parametrize("edit", ["", "# my note\n"])
+async def test_a_cancelled_run_offers_its_best_so_far(session: Session, edit):
+    session.answers = ["Show diff", "Verify and apply"]
+    job = await begin(session, "forever_better")
+    await session.until(lambda: session.progress(job, lsp.WorkDoneProgressReport))
+    if edit:
+        session.change(URI, edit + kernel("forever_better"))
+    assert await session.command("accelopt.cancel", job) is True
+    await session.until(lambda: session.edits)
+    first, second = session.questions
+    assert first.message == (
+        "The run was cancelled. Best so far: forever_better: 2.00x faster (2 ms to 1 ms, "
+        "simulated, trn2). hoisted a load. Not yet verified on all inputs."
+    )
+    assert [a.title for a in first.actions] == ["Verify and apply", "Show diff", "Dismiss"]
+    assert [a.title for a in second.actions] == ["Verify and apply", "Dismiss"]
+    better = kernel("forever_better").replace("(x)\n    raise", "(x[0:128])\n    raise")
+    assert session.texts[URI] == edit + better
+
+
+async def test_what_fails_the_full_verification_is_not_applied(session: Session):
+    session.answers = ["Verify and apply"]
+    job = await begin(session, "forever_better")
+    await session.until(lambda: session.progress(job, lsp.WorkDoneProgressReport))
+    session.change(URI, "# refused by the verification\n" + kernel("forever_better"))
+    await session.command("accelopt.cancel", job)
+    await session.message("did not pass the full verification")
+    assert session.edits == []
+
+
+async def test_a_run_beyond_the_limit_waits_and_says_so(session: Session):
+    session.client.set_configuration({"runs": {"atOnce": 1}}, section="accelopt")
+    first = await begin(session, "forever")
+    await session.until(lambda: session.progress(first, lsp.WorkDoneProgressReport))
+    other = "file:///tmp/other.py"
+    session.open(other, kernel("fast"))
+    second = (await session.command("accelopt.optimizeKernel", other, "fast"))["job"]
+    (report,) = await session.until(lambda: session.progress(second, lsp.WorkDoneProgressReport))
+    assert report.message == "waiting for 1 other run"
+    assert len(session.children()) == 3
+    await session.command("accelopt.cancel", first)
+    await ended(session, second)
+    assert session.progress(second, lsp.WorkDoneProgressReport)[-1].percentage > 0
+
+
 async def test_one_run_a_kernel(session: Session):
     job = await begin(session, "forever")
     assert (await session.command("accelopt.optimizeKernel", URI, "forever"))["job"] == job

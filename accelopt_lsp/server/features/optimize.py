@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import difflib
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from attrs import evolve
 from lsprotocol import types as lsp
 
 from accelopt_lsp.nki.lines import split_lines
@@ -25,7 +27,7 @@ from accelopt_lsp.server.wording import milliseconds
 if TYPE_CHECKING:
     from accelopt_lsp.server.app import App
 
-APPLY, SHOW, DISMISS = "Apply", "Show diff", "Dismiss"
+APPLY, VERIFY, SHOW, DISMISS = "Apply", "Verify and apply", "Show diff", "Dismiss"
 
 
 def register(app: App) -> None:
@@ -47,7 +49,10 @@ def register(app: App) -> None:
 
     async def done(run: Run, outcome: Outcome) -> None:
         app.strategies.forget()
-        await offer(app, run, outcome)
+        if outcome.unfinished:
+            await offer_unfinished(app, run, outcome)
+        else:
+            await offer(app, run, outcome)
 
     @app.server.command("accelopt.cancel")
     async def cancel(*arguments: Any) -> bool:
@@ -80,12 +85,45 @@ async def offer(app: App, run: Run, outcome: Outcome) -> None:
             return
         outcome = rechecked
     assert outcome.new_text is not None
-    answers = [APPLY, SHOW, DISMISS]
-    while (answer := await app.ask(summary(run, outcome), answers)) == SHOW:
-        await show_diff(app, run, base, outcome.new_text)
-        answers = [APPLY, DISMISS]
-    if answer == APPLY:
+    if await agreed(app, run, outcome, base, APPLY, summary(run, outcome)):
         await apply(app, run, outcome, base, outcome.new_text)
+
+
+async def agreed(app: App, run: Run, outcome: Outcome, base: str, yes: str, question: str) -> bool:
+    """Whether the user answers ``yes``, perhaps after a look at the diff."""
+    assert outcome.new_text is not None
+    answers = [yes, SHOW, DISMISS]
+    while (answer := await app.ask(question, answers)) == SHOW:
+        await show_diff(app, run, base, outcome.new_text)
+        answers = [yes, DISMISS]
+    return answer == yes
+
+
+async def offer_unfinished(app: App, run: Run, outcome: Outcome) -> None:
+    """Offer the best that a cancelled run had found; it is verified before it is applied."""
+    figures = summary(run, evolve(outcome, correct=None))
+    question = f"The run was cancelled. Best so far: {figures} Not yet verified on all inputs."
+    if not await agreed(app, run, outcome, run.text, VERIFY, question):
+        return
+    found = await find_kernel(app, (run.uri, run.kernel))
+    if found is not None:
+        details = {"report": outcome.report, "unfinished": True}
+        start_run(app, found, "recheck", f"Verify {run.kernel}", partial(verified, app), details)
+
+
+async def verified(app: App, run: Run, outcome: Outcome) -> None:
+    """Apply what the user agreed to before it was verified."""
+    document = app.documents.get(run.uri)
+    if outcome.new_text is None:
+        app.tell(
+            f"{run.kernel}: the result did not pass the full verification, or no longer fits the "
+            "file's text. Nothing was applied.",
+            lsp.MessageType.Warning,
+        )
+    elif document is not None and document.text == run.text:
+        await apply(app, run, outcome, run.text, outcome.new_text)
+    else:
+        await offer(app, run, outcome)
 
 
 async def recheck(

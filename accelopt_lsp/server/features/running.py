@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -60,13 +61,25 @@ def start_run(
     async def body(job: Job) -> None:
         progress = Progress(app, job.id)
         job.on_cancel = lambda: progress.end(f"{title}: cancelled")
+        kept: Outcome | None = None
+
+        def keep(outcome: Outcome) -> None:
+            nonlocal kept
+            kept = outcome
+
         await progress.begin(title)
         if app.findings.clear(run.uri, run.kernel):
             app.diagnostics_changed(run.uri)
         try:
-            outcome: Outcome = await app.jobs.run_child(operation, request, progress.report)
+            outcome: Outcome = await app.jobs.run_child(
+                operation, request, progress.report, keep=keep
+            )
         except JobError as error:
             outcome = Outcome(run.kernel, problem=Problem(str(error)))
+        except asyncio.CancelledError:
+            if kept is not None and app.running:
+                app.spawn(done(run, kept))
+            raise
         if outcome.problem is not None:
             progress.end(f"{title}: failed")
             report_problem(app, run, outcome.problem)

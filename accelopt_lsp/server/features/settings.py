@@ -112,6 +112,7 @@ def use(app: App, values: object, folder: str | None = None) -> None:
     problems = app.settings.use(values, folder)
     if folder is None:
         app.logs.choose(app.settings.default.log_level)
+        app.jobs.turns.limit = app.settings.default.at_once
     where = "" if folder is None else f" of {Path(folder).name}"
     for problem in problems:
         app.tell(f"AccelOpt settings{where}: {problem}", lsp.MessageType.Warning)
