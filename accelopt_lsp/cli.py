@@ -25,6 +25,7 @@ from accelopt_lsp.cli_options import (
     USAGE,
     ArgumentType,
     KernelType,
+    LinesType,
     TargetType,
     cache_option,
     fail,
@@ -311,6 +312,12 @@ def _profile_folder(request: ProfileRequest, as_json: bool) -> None:
 @click.option("--fix-rounds", type=click.IntRange(0), help="Repairs of a failed attempt.")
 @click.option("--budget-seconds", type=click.FloatRange(0, min_open=True), help="Time to search.")
 @click.option("--seed", type=int, help="Makes a run repeatable.")
+@click.option(
+    "--lines",
+    type=LinesType(),
+    metavar="A-B",
+    help="Only steps about these lines of the file, such as one loop.",
+)
 @click.option("--allow-lower-precision", is_flag=True, help="Accept narrower data types.")
 @click.option("--no-memory", is_flag=True, help="Neither use nor fill the optimization memory.")
 @cache_option

@@ -91,6 +91,24 @@ class GridType(ParamType):
         return sizes
 
 
+class LinesType(ParamType):
+    """``A-B``, or one line."""
+
+    name = "lines"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[int, int]:
+        if isinstance(value, tuple):
+            return value
+        first, separator, last = str(value).partition("-")
+        try:
+            lines = (int(first), int(last if separator else first))
+        except ValueError:
+            lines = (0, 0)
+        if not 1 <= lines[0] <= lines[1]:
+            self.fail(f"{value!r} are no lines such as 20-31", param, ctx)
+        return lines
+
+
 def kernel_options(function: F) -> F:
     """Options that say which kernel to run, and with what."""
     options = (

@@ -190,7 +190,10 @@ class OfflineAgent:
         want = tags_of(problem, candidate.source, candidate.profile)
         choose = random.Random(f"{seed}/{candidate.fingerprint}")
         scored: list[tuple[float, int, Rewrite, Site]] = []
+        first, last = problem.focus or (1, len(candidate.source))
         for position, (rewrite, site) in enumerate(self._sites(problem, candidate.source)):
+            if not first <= site.line <= last:
+                continue
             if (rewrite.name, site.line, repr(sorted(site.parameters.items()))) in done:
                 continue
             score = _score(rewrite, site, candidate.profile, shares, experiences, want)

@@ -35,6 +35,7 @@ class Problem:
         dialect: how it is written.
         profile: profile of ``text``.
         reference: file whose ``forward`` gives the expected outputs, if there is one.
+        focus: first and last line of the candidate that a step must be about; None is all of it.
     """
 
     path: Path
@@ -45,6 +46,7 @@ class Problem:
     dialect: Dialect
     profile: Profile
     reference: Path | None = None
+    focus: tuple[int, int] | None = None
 
 
 @frozen(slots=True)

@@ -42,6 +42,7 @@ class SearchSettings:
         memory_policy: ``retrieval`` (what fits), ``queue`` (the latest) or ``none``.
         failure_share: largest share of experiences of what to avoid.
         allow_lower_precision: narrower types than the baseline's are accepted.
+        lines: first and last line of the baseline's text that steps must be about; None is all.
     """
 
     beam: int = 2
@@ -66,6 +67,7 @@ class SearchSettings:
     memory_policy: str = "retrieval"
     failure_share: float = 0.25
     allow_lower_precision: bool = False
+    lines: tuple[int, int] | None = None
 
     def __attrs_post_init__(self) -> None:
         for name in ("beam", "plans", "attempts", "concurrency", "patience"):

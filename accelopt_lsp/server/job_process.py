@@ -201,7 +201,9 @@ async def _optimize(request: Request, report: Report) -> Outcome:
         report.keep(evolve(_optimized(best), unfinished=True))
 
     budget = request.details.get("budget_seconds")
-    search = SearchSettings() if budget is None else SearchSettings(budget_seconds=budget)
+    search = SearchSettings(lines=request.details.get("lines"))
+    if budget is not None:
+        search = evolve(search, budget_seconds=budget)
     report("running the kernel as it is", None)
     found = await optimize_kernel(
         OptimizeRequest(_kernel_request(request), search), listen, improved=improved

@@ -15,6 +15,7 @@ from accelopt_lsp import __version__
 from accelopt_lsp.agents.codec import CodecError
 from accelopt_lsp.agents.database import DatabaseProblem
 from accelopt_lsp.agents.evaluate import Evaluator
+from accelopt_lsp.agents.focus import focused
 from accelopt_lsp.agents.gates import Gates
 from accelopt_lsp.agents.honesty import uses
 from accelopt_lsp.agents.learning import Lessons, flush_pending
@@ -90,6 +91,7 @@ async def optimize_kernel(
         if record is not None:
             request = _as_recorded(request, record)
         kernel = resolve_kernel(request.kernel)
+        _check_lines(request.search, kernel)
         session = _Session(
             request,
             kernel,
@@ -173,6 +175,17 @@ def _as_recorded(request: OptimizeRequest, record: RunRecord) -> OptimizeRequest
 def _models_of(roles: Mapping[str, str]) -> dict[str, Any]:
     """Models of a recorded run by role; a recorded reply answers to the model's name."""
     return {f"{role}_model": name for role, name in roles.items()}
+
+
+def _check_lines(search: SearchSettings, kernel: ResolvedKernel) -> None:
+    if search.lines is None:
+        return
+    first, last = search.lines
+    start, end = kernel.source.first_line, kernel.source.end_line
+    if not start <= first <= last <= end:
+        raise RequestError(
+            f"lines {first}-{last} are not in kernel {kernel.source.qualname} (lines {start}-{end})"
+        )
 
 
 def _given(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -285,7 +298,7 @@ class _Session:
             allow_lower_precision=self.request.search.allow_lower_precision,
         )
         search = BeamSearch(
-            self.roles,
+            focused(self.roles, self.kernel.text, self.request.search.lines),
             evaluator,
             gates,
             self.request.search,

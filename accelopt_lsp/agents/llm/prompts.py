@@ -79,6 +79,18 @@ def planner_messages(
         sites=_sites(sites),
         experiences=_experiences(experiences),
         tried="\n".join(f"- {plan.title}" for plan in tried) or "(nothing)",
+        scope=_scope(problem),
+    )
+
+
+def _scope(problem: Problem) -> str:
+    """Which lines a step may change."""
+    if problem.focus is None:
+        return "The whole kernel may change."
+    first, last = problem.focus
+    return (
+        f"Only steps about lines {first} to {last} of the file are wanted. Outside these lines a "
+        "step may add statements, but neither change nor remove any."
     )
 
 
