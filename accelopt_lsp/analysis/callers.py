@@ -15,10 +15,10 @@ from pathlib import Path
 
 from attrs import frozen
 
-from accelopt_lsp.analysis.names import canonical_path
 from accelopt_lsp.analysis.syntax import Document
 from accelopt_lsp.analysis.tree import dotted, module_of, walk
 from accelopt_lsp.analysis.workspace import Workspace, digest_of
+from accelopt_lsp.nki.reference.paths import canonical_path
 
 MAX_FILES = 400
 MAX_FOLDERS = 120

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define, field, frozen
 
-from accelopt_lsp.analysis.names import Aliases, path_dialect
+from accelopt_lsp.analysis.names import Aliases
 from accelopt_lsp.analysis.scope import UNBOUND, Journal, Scope
 from accelopt_lsp.analysis.values import ModuleValue, Unknown, Value
 from accelopt_lsp.analysis.workspace import Dependency, Parsed, Workspace
+from accelopt_lsp.nki.reference.paths import path_dialect
 
 if TYPE_CHECKING:
     from accelopt_lsp.analysis.machine import Machine

@@ -7,21 +7,13 @@ Canonical names: ``nki.X``, ``nl.X`` (nki.language), ``nisa.X`` (nki.isa), ``nt.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 
 from attrs import field, frozen
 from tree_sitter import Node
 
 from accelopt_lsp.analysis.syntax import Document
 from accelopt_lsp.nki.dialects import Dialect
-
-_MODULES = {
-    "nki.language": "nl",
-    "nki.isa": "nisa",
-    "nki.typing": "nt",
-    "nki.compiler": "ncc",
-    "numpy": "np",
-}
+from accelopt_lsp.nki.reference.paths import canonical_path, path_dialect
 
 
 @frozen(slots=True)
@@ -53,30 +45,6 @@ class Aliases:
 
     def dialect_of(self, dotted: str) -> Dialect | None:
         return self.origins.get(dotted.partition(".")[0])
-
-
-@lru_cache(maxsize=10_000)
-def canonical_path(path: str) -> str:
-    """Canonical form of an absolute dotted path: ``neuronxcc.nki.isa.exp`` is ``nisa.exp``."""
-    if path == "neuronxcc.nki" or path.startswith("neuronxcc.nki."):
-        path = path.removeprefix("neuronxcc.")
-    for module, short in _MODULES.items():
-        if path == module:
-            return short
-        if path.startswith(f"{module}."):
-            return short + path[len(module) :]
-    return path
-
-
-def path_dialect(path: str) -> Dialect | None:
-    """The dialect that an import of this path speaks, if it is NKI's at all."""
-    if path == "neuronxcc" or path.startswith("neuronxcc."):
-        return Dialect.LEGACY
-    if path == "nki" or path.startswith("nki."):
-        return Dialect.CURRENT
-    if path.startswith("torch_neuronx") and path.endswith("nki_jit"):
-        return Dialect.LEGACY
-    return None
 
 
 def find_aliases(document: Document) -> Aliases:

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 
 from accelopt_lsp.analysis.affine import Affine
 from accelopt_lsp.analysis.machine import ATTRIBUTES, Machine
-from accelopt_lsp.analysis.names import canonical_path
 from accelopt_lsp.analysis.scope import UNBOUND
 from accelopt_lsp.analysis.values import (
     Blocks,
@@ -28,6 +27,8 @@ from accelopt_lsp.analysis.values import (
 from accelopt_lsp.nki.dialects import LANGUAGE_CONSTANTS, MEMORIES
 from accelopt_lsp.nki.dtypes import DType, find_dtype
 from accelopt_lsp.nki.operands import Buffer
+from accelopt_lsp.nki.reference.names import sized_constant
+from accelopt_lsp.nki.reference.paths import canonical_path
 
 _NUMBERS: Mapping[str, float] = {
     "math.pi": math.pi,
@@ -101,7 +102,7 @@ def resolve(m: Machine, path: str) -> Value:
         if rest in LANGUAGE_CONSTANTS:
             return LANGUAGE_CONSTANTS[rest]
         if rest.startswith("tile_size."):
-            special = _sized_constant(m, rest)
+            special = sized_constant(rest.partition(".")[2], m.target)
             if special is not None:
                 return special
     if path in _NUMBERS:
@@ -111,17 +112,6 @@ def resolve(m: Machine, path: str) -> Value:
     if path.startswith("nisa.nc_version.gen") and path[-1].isdigit():
         return int(path[-1])
     return Ref(path)
-
-
-def _sized_constant(m: Machine, name: str) -> int | None:
-    usable = m.target.integer("sbuf_partition_bytes") - m.target.integer("sbuf_reserved_bytes")
-    sizes = {
-        "tile_size.sbuf_fmax_bytes": usable,
-        "tile_size.total_available_sbuf_size": usable,
-        "tile_size.sbuf_fmax": usable // 4,
-        "tile_size.sbuf_size_bytes": usable * m.target.integer("partitions"),
-    }
-    return sizes.get(name)
 
 
 def _tensor_attribute(value: View | Blocks, name: str) -> Value:

@@ -24,7 +24,7 @@ from accelopt_lsp.analysis.expressions import make_function
 from accelopt_lsp.analysis.kernels import KernelSource
 from accelopt_lsp.analysis.machine import MAX_STEPS, KernelRaises, Machine, OutOfSteps, free_name
 from accelopt_lsp.analysis.modules import Home
-from accelopt_lsp.analysis.names import Aliases, canonical_path, find_aliases
+from accelopt_lsp.analysis.names import Aliases, find_aliases
 from accelopt_lsp.analysis.references import attribute_of, resolve
 from accelopt_lsp.analysis.syntax import Document
 from accelopt_lsp.analysis.tree import function_node, module_of
@@ -53,6 +53,7 @@ from accelopt_lsp.nki.arguments import (
 )
 from accelopt_lsp.nki.dialects import Dialect
 from accelopt_lsp.nki.operands import Buffer
+from accelopt_lsp.nki.reference.paths import canonical_path
 from accelopt_lsp.nki.targets import Target, get_target
 
 

@@ -20,11 +20,12 @@ from typing import Any
 
 from attrs import define, field, frozen
 
-from accelopt_lsp.analysis.names import Aliases, canonical_path, path_dialect
+from accelopt_lsp.analysis.names import Aliases
 from accelopt_lsp.analysis.syntax import Document
 from accelopt_lsp.analysis.tree import module_of
 from accelopt_lsp.nki.dialects import Dialect
 from accelopt_lsp.nki.python_source import parse_python
+from accelopt_lsp.nki.reference.paths import canonical_path, path_dialect
 
 Overlay = Callable[[Path], "str | None"]
 """Text of a file that is open in an editor; None where it is not."""

@@ -182,6 +182,8 @@ class App:
         """Have the client ask again for what it shows."""
         if self.client.refreshes_hints:
             self.spawn(self._ignoring(self.server.workspace_inlay_hint_refresh_async(None)))
+        if self.client.refreshes_tokens and self.configuration.semantic_tokens:
+            self.spawn(self._ignoring(self.server.workspace_semantic_tokens_refresh_async(None)))
         if self.client.refreshes_lenses:
             self.spawn(self._ignoring(self.server.workspace_code_lens_refresh_async(None)))
         if diagnostics and self.client.pulls_diagnostics and self.client.refreshes_diagnostics:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from attrs import frozen
 from lsprotocol import types as lsp
 
+from accelopt_lsp.server.markup import preferred
+
 
 @frozen(slots=True)
 class Client:
@@ -27,6 +29,15 @@ class Client:
     change_annotations: bool = False
     applies_edits: bool = False
     shows_documents: bool = False
+    snippets: bool = False
+    completion_tags: bool = False
+    documentation_format: lsp.MarkupKind = lsp.MarkupKind.PlainText
+    hover_format: lsp.MarkupKind = lsp.MarkupKind.Markdown
+    signature_format: lsp.MarkupKind = lsp.MarkupKind.PlainText
+    label_offsets: bool = False
+    definition_links: bool = False
+    hierarchical_symbols: bool = False
+    refreshes_tokens: bool = False
 
 
 def read_client(capabilities: lsp.ClientCapabilities) -> Client:
@@ -46,6 +57,10 @@ def read_client(capabilities: lsp.ClientCapabilities) -> Client:
     tags = [tag for c in describing if c.tag_support for tag in c.tag_support.value_set]
     watched = workspace.did_change_watched_files if workspace else None
     changed = workspace.did_change_configuration if workspace else None
+    item = text.completion.completion_item if text and text.completion else None
+    signature = text.signature_help.signature_information if text and text.signature_help else None
+    parameters = signature.parameter_information if signature else None
+    hover = text.hover if text else None
     return Client(
         pulls_diagnostics=pull is not None,
         refreshes_diagnostics=bool(
@@ -70,4 +85,23 @@ def read_client(capabilities: lsp.ClientCapabilities) -> Client:
         change_annotations=bool(edit and edit.change_annotation_support),
         applies_edits=bool(workspace and workspace.apply_edit),
         shows_documents=bool(window and window.show_document and window.show_document.support),
+        snippets=bool(item and item.snippet_support),
+        completion_tags=bool(
+            item
+            and item.tag_support
+            and lsp.CompletionItemTag.Deprecated in item.tag_support.value_set
+        ),
+        documentation_format=preferred(item.documentation_format if item else None),
+        hover_format=preferred(hover.content_format if hover else None),
+        signature_format=preferred(signature.documentation_format if signature else None),
+        label_offsets=bool(parameters and parameters.label_offset_support),
+        definition_links=bool(text and text.definition and text.definition.link_support),
+        hierarchical_symbols=bool(
+            text
+            and text.document_symbol
+            and text.document_symbol.hierarchical_document_symbol_support
+        ),
+        refreshes_tokens=bool(
+            workspace and workspace.semantic_tokens and workspace.semantic_tokens.refresh_support
+        ),
     )

@@ -56,6 +56,7 @@ class Configuration:
         diagnostics: ``onType``, ``onSave`` or ``off``.
         hints: which inlay hints are shown.
         code_lens: whether lenses are shown.
+        semantic_tokens: whether tensors are told apart by memory.
         budget_seconds: wall-clock limit of one optimization.
         log_level: least level of what goes to the client's log.
         at_once: how many runs that the user starts may go on at the same time.
@@ -66,6 +67,7 @@ class Configuration:
     diagnostics: str = "onType"
     hints: HintChoice = HintChoice()
     code_lens: bool = True
+    semantic_tokens: bool = True
     budget_seconds: float | None = None
     log_level: str = "warning"
     at_once: int = 2
@@ -99,6 +101,9 @@ def read_configuration(
     lens = _value(values, "codeLens.enabled", bool, problems)
     if lens is not None:
         result = evolve(result, code_lens=lens)
+    tokens = _value(values, "semanticTokens.enabled", bool, problems)
+    if tokens is not None:
+        result = evolve(result, semantic_tokens=tokens)
     result = evolve(result, hints=_hints(values, result.hints, problems))
     budget = _value(values, "optimize.budgetSeconds", (int, float), problems)
     if isinstance(budget, int | float) and budget > 0:

@@ -14,6 +14,7 @@ from attrs import field, frozen
 from accelopt_lsp.nki.arguments import KernelArguments
 from accelopt_lsp.nki.diagnostics import Diagnostic, Span
 from accelopt_lsp.nki.dialects import Dialect
+from accelopt_lsp.nki.outline import BufferUse, Outline
 from accelopt_lsp.nki.profile import Profile
 from accelopt_lsp.nki.workload import Workload
 
@@ -44,6 +45,7 @@ class KernelView:
         target: hardware that its figures are for.
         arguments: what it would be called with, and what is missing for that.
         directive: line that the user may insert above the kernel to give its arguments.
+        nki_version: in force here, if known.
     """
 
     name: str
@@ -56,6 +58,7 @@ class KernelView:
     target: str
     arguments: KernelArguments
     directive: str
+    nki_version: str | None = None
     workload: Workload | None = None
     profile: Profile | None = None
     hints: tuple[HintView, ...] = ()
@@ -80,6 +83,8 @@ class Snapshot:
         decided: codes of the rules that were asked; None means all of them.
         files: other files that it rests on, also those that were looked for in vain.
         project: the project's ``pyproject.toml`` and what is wrong with its settings.
+        outline: definitions, loops and folds; None where nothing was parsed.
+        buffers: uses of tensors whose memory is known.
     """
 
     dialect: Dialect | None = None
@@ -91,6 +96,8 @@ class Snapshot:
     decided: frozenset[str] | None = None
     files: frozenset[str] = frozenset()
     project: tuple[str, tuple[Diagnostic, ...]] | None = None
+    outline: Outline | None = None
+    buffers: tuple[BufferUse, ...] = ()
 
     def kernel_at(self, line: int) -> KernelView | None:
         """The innermost kernel that covers a line."""

@@ -7,7 +7,7 @@ nothing of the user's. The server restarts it when it dies or takes too long.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,9 +18,11 @@ from accelopt_lsp.server.snapshot import HintView, KernelView, Request, Situatio
 
 if TYPE_CHECKING:
     from accelopt_lsp.analysis import KernelAnalysis
+    from accelopt_lsp.analysis.kernels import KernelSource
     from accelopt_lsp.analysis.limited import LimitedCache
     from accelopt_lsp.analysis.syntax import Document
     from accelopt_lsp.analysis.workspace import Workspace
+    from accelopt_lsp.nki.outline import Outline
     from accelopt_lsp.workbench.settings import Settings
 
 Handler = Callable[[Any], Any]
@@ -110,13 +112,21 @@ def syntax(request: Request) -> Snapshot:
         diagnostics=found.diagnostics,
         pages=_pages({d.code for d in found.diagnostics}),
         decided=frozenset(rule.code for rule in rules_of(Tier.SYNTAX)),
+        outline=_outline(request, found.kernels),
     )
+
+
+def _outline(request: Request, kernels: Iterable[KernelSource]) -> Outline:
+    from accelopt_lsp.analysis.outline import outline
+
+    return outline(_document(request), [kernel.line for kernel in kernels])
 
 
 def check(request: Request) -> Snapshot:
     """Analyse a text. Settings that cannot be used are reported, not raised."""
     from accelopt_lsp.analysis import analyze
     from accelopt_lsp.analysis.arguments import directive_template
+    from accelopt_lsp.analysis.buffer_uses import buffer_uses
     from accelopt_lsp.analysis.names import find_aliases
     from accelopt_lsp.workbench.check import options_for
 
@@ -139,6 +149,7 @@ def check(request: Request) -> Snapshot:
             target=kernel.target,
             arguments=kernel.arguments,
             directive=directive_template(kernel.source),
+            nki_version=options.nki_version or kernel.arguments.nki_version,
             workload=kernel.workload,
             profile=kernel.profile,
             hints=tuple(
@@ -157,6 +168,8 @@ def check(request: Request) -> Snapshot:
         problem=problem,
         project=_project(path),
         files=frozenset(d.path for d in found.dependencies),
+        outline=_outline(request, [kernel.source for kernel in found.kernels]),
+        buffers=buffer_uses(document, found.kernels),
     )
 
 
@@ -215,6 +228,18 @@ def fix(request: Request) -> str | None:
         return None
 
 
+def codes(_: object) -> tuple[tuple[str, str], ...]:
+    """Code and name of every rule, for comments that silence them."""
+    from accelopt_lsp.analysis.rules import find_rule, known_codes
+    from accelopt_lsp.nki.rules import rule_table
+
+    found = []
+    for code in known_codes():
+        rule = find_rule(code) or rule_table()[code]
+        found.append((code, rule.name))
+    return tuple(found)
+
+
 def strategies(situation: Situation) -> tuple[str, ...]:
     """What the optimization memory learned in such a situation, one line each."""
     from accelopt_lsp.agents.database import DatabaseProblem
@@ -271,6 +296,7 @@ HANDLERS: Mapping[str, Handler] = {
     "syntax": syntax,
     "check": check,
     "fix": fix,
+    "codes": codes,
     "strategies": strategies,
     "warm": warm,
 }

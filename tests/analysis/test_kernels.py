@@ -11,9 +11,10 @@ from accelopt_lsp.analysis.kernels import (
     kernel_at_line,
     kernel_named,
 )
-from accelopt_lsp.analysis.names import canonical_path, find_aliases
+from accelopt_lsp.analysis.names import find_aliases
 from accelopt_lsp.analysis.syntax import Document
 from accelopt_lsp.nki.dialects import Dialect
+from accelopt_lsp.nki.reference.paths import canonical_path
 
 FORMS = [
     ("import neuronxcc.nki as nki", "@nki.jit", Dialect.LEGACY),

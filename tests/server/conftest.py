@@ -46,6 +46,30 @@ def capabilities(**without: bool) -> lsp.ClientCapabilities:
                     ["tooltip"] if able("lazy") else []
                 )
             ),
+            hover=lsp.HoverClientCapabilities(
+                content_format=[lsp.MarkupKind.Markdown] if able("markdown") else []
+            ),
+            completion=lsp.CompletionClientCapabilities(
+                completion_item=lsp.ClientCompletionItemOptions(
+                    snippet_support=able("snippets"),
+                    documentation_format=[lsp.MarkupKind.Markdown] if able("markdown") else [],
+                    tag_support=lsp.CompletionItemTagOptions([lsp.CompletionItemTag.Deprecated])
+                    if able("tags")
+                    else None,
+                )
+            ),
+            signature_help=lsp.SignatureHelpClientCapabilities(
+                signature_information=lsp.ClientSignatureInformationOptions(
+                    documentation_format=[lsp.MarkupKind.Markdown] if able("markdown") else [],
+                    parameter_information=lsp.ClientSignatureParameterInformationOptions(
+                        label_offset_support=able("offsets")
+                    ),
+                )
+            ),
+            definition=lsp.DefinitionClientCapabilities(link_support=able("links")),
+            document_symbol=lsp.DocumentSymbolClientCapabilities(
+                hierarchical_document_symbol_support=able("hierarchy")
+            ),
             code_action=lsp.CodeActionClientCapabilities(
                 resolve_support=lsp.ClientCodeActionResolveOptions(["edit"] if able("lazy") else [])
             ),

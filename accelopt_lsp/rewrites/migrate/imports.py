@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from accelopt_lsp.analysis.names import Aliases, canonical_path
+from accelopt_lsp.analysis.names import Aliases
 from accelopt_lsp.analysis.rules.migration.scan import Scan, canonical_name
 from accelopt_lsp.nki.apis import find_api
 from accelopt_lsp.nki.dialects import Dialect
+from accelopt_lsp.nki.reference.paths import canonical_path
 from accelopt_lsp.rewrites.source import Edit, SourceText
 
 _PACKAGE_NAMES = frozenset({"jit", "simulate", "language", "isa", "typing", "collectives"})

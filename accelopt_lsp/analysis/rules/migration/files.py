@@ -6,13 +6,13 @@ import ast
 from collections.abc import Iterator
 
 from accelopt_lsp.analysis.kernels import find_kernels
-from accelopt_lsp.analysis.names import canonical_path
 from accelopt_lsp.analysis.rules.base import Context
 from accelopt_lsp.analysis.rules.migration.base import LegacyMigration, Place, at_least
 from accelopt_lsp.analysis.rules.migration.scan import Scan, canonical_name, keyword
 from accelopt_lsp.analysis.tree import module_of, statements
 from accelopt_lsp.analysis.uses import uses_of
 from accelopt_lsp.nki.diagnostics import Severity
+from accelopt_lsp.nki.reference.paths import canonical_path
 
 
 class LegacyImport(LegacyMigration):

@@ -1,0 +1,1 @@
+"""What there is to say about NKI's names: which exist where, what their parameters mean, pages."""
