@@ -182,7 +182,7 @@ class App:
         """Have the client ask again for what it shows."""
         if self.client.refreshes_hints:
             self.spawn(self._ignoring(self.server.workspace_inlay_hint_refresh_async(None)))
-        if self.client.refreshes_tokens and self.configuration.semantic_tokens:
+        if self.client.refreshes_tokens:
             self.spawn(self._ignoring(self.server.workspace_semantic_tokens_refresh_async(None)))
         if self.client.refreshes_lenses:
             self.spawn(self._ignoring(self.server.workspace_code_lens_refresh_async(None)))

@@ -25,7 +25,7 @@ def register(app: App) -> None:
         document = app.documents.get(uri)
         if document is None or not document.concerns_nki:
             return None
-        return document if app.configuration.semantic_tokens else None
+        return document if app.configuration_of(document).semantic_tokens else None
 
     def remembered(uri: str, data: list[int]) -> str:
         result = str(next(numbers))
