@@ -231,9 +231,10 @@ def show_run(run: str, as_json: bool) -> None:
             f"{label} {row[name]:.4g} USD" if row[name] is not None else f"{label} unknown"
             for name, label in (("cost_usd", "cost"), ("cost_usd_per_point", "for a point of peak"))
         ]
+        uncounted = "" if row["tokens"] is not None else " and some uncounted"
         click.echo(
-            f"{row['role']} on {row['model']}: {row['requests']} requests, {row['tokens']} tokens, "
-            + ", ".join(costs)
+            f"{row['role']} on {row['model']}: {row['requests']} requests, "
+            f"{row['counted_tokens']} tokens{uncounted}, " + ", ".join(costs)
         )
     if record.result and record.result.get("diff"):
         click.echo(record.result["diff"])

@@ -71,6 +71,8 @@ def search_progress(show: bool) -> Iterator[Any]:
 
         def listen(event: SearchEvent) -> None:
             best = "" if event.evaluations == 0 else f", best {event.speedup:.2f}x"
+            if event.usage.calls:
+                best += f", {event.usage.words()}"
             update(
                 f"iteration {event.iteration}/{event.iterations}, "
                 f"{event.evaluations} evaluated{best}: {event.message}",
@@ -299,9 +301,7 @@ def show_optimization(out: Console, report: OptimizeReport, *, with_diff: bool) 
         if report.baseline is not None:
             show_profile(out, report.baseline, report.kernel.text)
     if report.usage.calls:
-        cost = report.usage.cost_usd
-        price = "prices unknown" if cost is None else f"${cost:.4f}"
-        out.print(f"models: {report.usage.calls} requests, {report.usage.tokens:,} tokens, {price}")
+        out.print(f"models: {report.usage.words()}")
     for note in report.notes:
         out.print(Text(f"note: {note}", "dim"))
     if report.run is not None:

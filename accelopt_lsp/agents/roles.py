@@ -36,6 +36,7 @@ class Problem:
         profile: profile of ``text``.
         reference: file whose ``forward`` gives the expected outputs, if there is one.
         focus: first and last line of the candidate that a step must be about; None is all of it.
+        floor_ms: latency below which there is nothing left to gain; None if unknown.
     """
 
     path: Path
@@ -47,6 +48,7 @@ class Problem:
     profile: Profile
     reference: Path | None = None
     focus: tuple[int, int] | None = None
+    floor_ms: float | None = None
 
 
 @frozen(slots=True)
@@ -303,26 +305,49 @@ class Usage:
 
     Attributes:
         calls: requests to a model that were answered.
-        tokens: prompt and completion tokens.
-        cost_usd: by the configured prices; None if some are unknown.
-        prompt_tokens, completion_tokens: the parts of ``tokens``.
+        tokens: prompt and completion tokens; None if some answers came without a count.
+        cost_usd: by the configured prices; None if a price or a count is unknown.
+        prompt_tokens, completion_tokens: what was counted of either.
+        cached_tokens: those of the prompts that an endpoint had in its cache.
+        uncounted: answers that came without a count.
     """
 
     calls: int = 0
-    tokens: int = 0
+    tokens: int | None = 0
     cost_usd: float | None = 0.0
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    cached_tokens: int = 0
+    uncounted: int = 0
 
     def __add__(self, other: Usage) -> Usage:
-        known = self.cost_usd is not None and other.cost_usd is not None
+        cost: float | None = None
+        if self.cost_usd is not None and other.cost_usd is not None:
+            cost = self.cost_usd + other.cost_usd
+        tokens: int | None = None
+        if self.tokens is not None and other.tokens is not None:
+            tokens = self.tokens + other.tokens
         return Usage(
             self.calls + other.calls,
-            self.tokens + other.tokens,
-            (self.cost_usd or 0.0) + (other.cost_usd or 0.0) if known else None,
+            tokens,
+            cost,
             self.prompt_tokens + other.prompt_tokens,
             self.completion_tokens + other.completion_tokens,
+            self.cached_tokens + other.cached_tokens,
+            self.uncounted + other.uncounted,
         )
+
+    def words(self) -> str:
+        """For people: ``12 requests, 34,567 tokens (8,000 cached), $0.0123``."""
+        text = f"{self.calls} request{'s' * (self.calls != 1)}"
+        if self.tokens is not None:
+            text += f", {self.tokens:,} tokens"
+        else:
+            counted = self.prompt_tokens + self.completion_tokens
+            text += f", {counted:,} tokens and {self.uncounted} uncounted"
+        if self.cached_tokens:
+            text += f" ({self.cached_tokens:,} cached)"
+        return text + (", cost unknown" if self.cost_usd is None else f", ${self.cost_usd:.4f}")
 
 
 class RoleFailure(Exception):  # noqa: N818 - the run ends, nothing broke here

@@ -166,7 +166,7 @@ class BeamSearch:
         self._seen[baseline.fingerprint] = baseline.id
         self._verified[()] = baseline
         self._baseline = baseline
-        self._evaluator.on_finished = self._tell
+        self._evaluator.on_finished = self.tell
         shown = 0 if settings.memory_policy == "none" else settings.exp_n
         experiences: deque[Experience] = deque(self._lessons.initial[:shown], maxlen=shown)
         beam = [baseline]
@@ -252,7 +252,7 @@ class BeamSearch:
             experiences.extend(learned)
         self._learned = iteration
         self._lessons.iteration(iteration, self._current(), chosen, self._settings.fast_threshold)
-        self._tell(f"iteration {iteration}: best {chosen[0].latency_ms:.4g} ms")
+        self.tell(f"iteration {iteration}: best {chosen[0].latency_ms:.4g} ms")
         return chosen
 
     async def _plan(
@@ -326,7 +326,7 @@ class BeamSearch:
         return False
 
     async def _trace(self, attempt: Attempt) -> Attempt:
-        self._tell(attempt.plan.title)
+        self.tell(attempt.plan.title)
         return await self._verifier.trace(attempt)
 
     async def _repair(self, problem: Problem, failed: Sequence[Attempt]) -> list[tuple[int, ...]]:
@@ -370,7 +370,7 @@ class BeamSearch:
     async def _verify(self, problem: Problem, attempts: Sequence[Attempt]) -> None:
         """Compare outputs; what is wrong goes to the fixer if it has rounds left."""
         for attempt in attempts:
-            self._tell(f"verifying: {attempt.plan.title}")
+            self.tell(f"verifying: {attempt.plan.title}")
         checked = await _gather(self._verifier.check(attempt) for attempt in attempts)
         for attempt in checked:
             self._record(attempt)
@@ -410,7 +410,7 @@ class BeamSearch:
             a for a in self._attempts.values() if a.latency_ms is not None and a.latency_ms < enough
         ]
         for attempt in simplest_first(hopeful, self._settings.min_improvement):
-            self._tell(f"final verification of {attempt.id}")
+            self.tell(f"final verification of {attempt.id}")
             judged = await self._verifier.final(attempt)
             if judged.verdict is not Verdict.VERIFIED:
                 self._notes.append(f"{attempt.id} was dropped: {judged.error}")
@@ -446,7 +446,8 @@ class BeamSearch:
         floor = self._gates.floor(candidate.profile).attainable_ms
         return candidate.latency_ms <= floor * (1 + self._settings.floor_margin)
 
-    def _tell(self, message: str = "") -> None:
+    def tell(self, message: str = "") -> None:
+        """Have the listener know how far the search is, and what it is at."""
         if self._listener is None:
             return
         baseline = self._baseline.latency_ms

@@ -405,14 +405,18 @@ class RunStore:
     def spending(self, run: str) -> list[dict[str, Any]]:
         """What a run's models have cost, by role and model, dearest first.
 
-        ``cost_usd`` is None where a price was unknown.
+        ``tokens`` is None where an endpoint did not count some, ``cost_usd`` where a price or a
+        count was unknown; ``counted_tokens`` is what was counted.
         """
         with self._database.read() as connection:
             rows = connection.execute(
-                "SELECT role, model, count(*) AS requests, sum(tokens) AS tokens,"
+                "SELECT role, model, count(*) AS requests, sum(tokens) AS counted_tokens,"
+                " sum(coalesce(json_extract(exchange, '$.spent.cached'), 0)) AS cached_tokens,"
+                " CASE WHEN sum(coalesce(json_extract(exchange, '$.spent.uncounted'), 0)) = 0"
+                " THEN sum(tokens) END AS tokens,"
                 " CASE WHEN count(cost_usd) = count(*) THEN sum(cost_usd) END AS cost_usd"
-                " FROM exchanges WHERE run = ? GROUP BY role, model"
-                " ORDER BY cost_usd DESC, tokens DESC, role",
+                " FROM exchanges WHERE run = ? AND json_valid(exchange) GROUP BY role, model"
+                " ORDER BY cost_usd DESC, counted_tokens DESC, role",
                 (run,),
             ).fetchall()
         return [dict(row) for row in rows]

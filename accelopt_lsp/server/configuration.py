@@ -6,14 +6,17 @@ handed on by name and checked there, together with the project's ``[tool.accelop
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any
 
 from attrs import evolve, field, frozen
 
+from accelopt_lsp.agents.llm.settings import LlmSettingsError, llm_settings
 from accelopt_lsp.server.hint_choice import HINT_KINDS, HintChoice
 
+AGENTS = ("offline", "llm")
 _WORKBENCH = {
     "target": "target",
     "nkiVersion": "nki_version",
@@ -60,6 +63,8 @@ class Configuration:
         budget_seconds: wall-clock limit of one optimization.
         log_level: least level of what goes to the client's log.
         at_once: how many runs that the user starts may go on at the same time.
+        agents: who optimizes: ``offline`` or ``llm``.
+        llm: settings of models, by the names of :mod:`accelopt_lsp.agents.llm.settings`.
         workbench: settings for the workbench, by its names.
     """
 
@@ -71,6 +76,8 @@ class Configuration:
     budget_seconds: float | None = None
     log_level: str = "warning"
     at_once: int = 2
+    agents: str = "offline"
+    llm: Mapping[str, Any] = field(factory=dict)
     workbench: Mapping[str, Any] = field(factory=dict)
 
 
@@ -120,6 +127,12 @@ def read_configuration(
         result = evolve(result, at_once=at_once)
     elif at_once is not None:
         problems.append(f"runs.atOnce must be positive, got {at_once!r}")
+    agents = _value(values, "optimize.agents", str, problems)
+    if agents in AGENTS:
+        result = evolve(result, agents=agents)
+    elif agents is not None:
+        problems.append(f"optimize.agents must be offline or llm, got {agents!r}")
+    result = evolve(result, llm=_models(values, result, problems))
     workbench = {
         ours: value
         for theirs, ours in _WORKBENCH.items()
@@ -146,6 +159,36 @@ def _unknown(values: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
             continue
         near = get_close_matches(full, _NAMES, 1)
         yield f"there is no {full}" + (f"; did you mean {near[0]}?" if near else "")
+
+
+def _models(
+    values: Mapping[str, Any], before: Configuration, problems: list[str]
+) -> Mapping[str, Any]:
+    """The section ``llm``: endpoints never come from where nothing is trusted."""
+    if not before.trusted:
+        return {}
+    # Written as one object, or as names with dots in them.
+    found = _snake({name[4:]: value for name, value in values.items() if name.startswith("llm.")})
+    section = _value(values, "llm", Mapping, problems)
+    found = {**_snake(section or {}), **found}
+    try:
+        llm_settings(None, found, {})
+    except LlmSettingsError as error:
+        problems.append(f"llm: {error}")
+        return before.llm
+    return found
+
+
+def _snake(values: Mapping[str, Any]) -> dict[str, Any]:
+    """``{"baseUrl": ...}`` as ``{"base_url": ...}``, without what is left empty."""
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        ours = re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", name).lower()
+        if isinstance(value, Mapping):
+            value = _snake(value)
+        if value not in (None, "", {}, []):
+            found[ours] = value
+    return found
 
 
 def _hints(values: Mapping[str, Any], before: HintChoice, problems: list[str]) -> HintChoice:

@@ -200,24 +200,25 @@ async def _optimize(request: Request, report: Report) -> Outcome:
     def improved(best: OptimizeReport) -> None:
         report.keep(evolve(_optimized(best), unfinished=True))
 
-    budget = request.details.get("budget_seconds")
-    search = SearchSettings(lines=request.details.get("lines"))
+    details = request.details
+    budget = details.get("budget_seconds")
+    search = SearchSettings(lines=details.get("lines"))
     if budget is not None:
         search = evolve(search, budget_seconds=budget)
     report("running the kernel as it is", None)
-    found = await optimize_kernel(
-        OptimizeRequest(_kernel_request(request), search), listen, improved=improved
+    wanted = OptimizeRequest(
+        _kernel_request(request),
+        search,
+        agents=details.get("agents", "offline"),
+        llm=details.get("llm", {}),
     )
-    return _optimized(found)
+    return _optimized(await optimize_kernel(wanted, listen, improved=improved))
 
 
 def _progress_line(event: SearchEvent) -> str:
-    """``12 candidates, best 1.42x, $0.03: hoisting a load``; what is spent only if anything is."""
+    """Candidates, best so far, what models cost if there are any, and what is being tried."""
     tried = f"{event.candidates} candidate{'s' * (event.candidates != 1)}"
-    spent = ""
-    if event.usage.calls:
-        cost = event.usage.cost_usd
-        spent = f", {event.usage.tokens} tokens" + (f" (${cost:.2f})" if cost is not None else "")
+    spent = f", {event.usage.words()}" if event.usage.calls else ""
     return f"{tried}, best {event.speedup:.2f}x{spent}: {event.message}"
 
 
@@ -230,6 +231,9 @@ def _optimized(found: OptimizeReport) -> Outcome:
         problem = Problem(wrong_output(name, found.baseline))
     elif found.baseline is not None and found.baseline.latency_ms is None:
         problem = Problem("; ".join(found.notes))
+    notes = found.notes
+    if found.usage.calls:
+        notes = (*notes, f"models: {found.usage.words()}")
     return Outcome(
         kernel=name,
         run=found.run,
@@ -240,7 +244,7 @@ def _optimized(found: OptimizeReport) -> Outcome:
         new_text=found.new_text,
         changes=tuple(strategy.plan.title for strategy in found.strategies),
         evaluations=found.evaluations,
-        notes=found.notes,
+        notes=notes,
         problem=problem,
         report=pickle.dumps(found),
     )

@@ -31,13 +31,21 @@ REJECTIONS = ("R", "S")
 """Codes whose errors are sure to be rejected when the kernel is compiled."""
 
 
-def models_for(path: Path, given: Mapping[str, Any], recorder: Recorder) -> ChatModels:
+def models_for(
+    path: Path,
+    given: Mapping[str, Any],
+    recorder: Recorder,
+    note: Callable[[str], None] | None = None,
+    on_text: Callable[[str, int], None] | None = None,
+) -> ChatModels:
     """The models of a run.
 
     Args:
         path: the kernel's file, whose project may name models.
         given: settings that win, such as options of a command; None values are skipped.
         recorder: keeps exchanges.
+        note: told what the user should know about an endpoint.
+        on_text: told the role and the characters of a reply that have arrived.
 
     Raises:
         RequestError: a setting is missing or wrong; the message says what to set.
@@ -50,7 +58,7 @@ def models_for(path: Path, given: Mapping[str, Any], recorder: Recorder) -> Chat
         settings.check()
     except LlmSettingsError as error:
         raise RequestError(str(error)) from None
-    return ChatModels(settings, recorder)
+    return ChatModels(settings, recorder, note=note, on_text=on_text)
 
 
 def recorder_for(
@@ -82,7 +90,7 @@ def recorder_for(
             return
         data = attrs.asdict(exchange)
         spent = exchange.spent
-        data |= {"tokens": spent.tokens, "cost_usd": spent.cost_usd}
+        data |= {"tokens": spent.prompt + spent.completion, "cost_usd": spent.cost_usd}
         try:
             store.record_exchange(name, exchange.key, data)
         except DatabaseProblem as problem:

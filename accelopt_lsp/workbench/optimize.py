@@ -58,6 +58,8 @@ UNCERTAIN_BELOW = 1.05
 
 
 AGENTS = ("offline", "llm")
+TELL_SECONDS = 0.5
+"""A reply that grows is shown this often."""
 
 
 async def optimize_kernel(
@@ -107,7 +109,9 @@ async def optimize_kernel(
             from accelopt_lsp.agents.llm.agents import llm_roles
 
             recorder = recorder_for(store, lambda: session.run_id, request.replay, notes.append)
-            models = models_for(kernel.path, request.llm, recorder)
+            models = models_for(
+                kernel.path, request.llm, recorder, notes.append, session.tell_of_reply
+            )
             roles = llm_roles(models)
         return await session.run(roles or offline_roles())
     finally:
@@ -217,6 +221,8 @@ class _Session:
         self.progress = progress
         self.improved = improved
         self.memory: OptimizationMemory | None = None
+        self.search: BeamSearch | None = None
+        self._told = 0.0
 
     async def run(self, roles: Roles) -> OptimizeReport:
         self.roles = roles
@@ -297,7 +303,8 @@ class _Session:
             written_bytes=_written_bytes(self.kernel),
             allow_lower_precision=self.request.search.allow_lower_precision,
         )
-        search = BeamSearch(
+        problem = evolve(problem, floor_ms=gates.floor(outcome).attainable_ms)
+        self.search = search = BeamSearch(
             focused(self.roles, self.kernel.text, self.request.search.lines),
             evaluator,
             gates,
@@ -311,9 +318,18 @@ class _Session:
         if result.role_failure is not None and not result.attempts:
             raise RequestError(str(result.role_failure)) from result.role_failure
         self.notes.extend(result.notes)
+        if result.role_failure is not None:
+            self.notes.append(f"the search ended early: {result.role_failure}")
         if self.store is not None and self.run_id is not None:
             self.store.set_latencies(self.run_id, outcome.latency_ms, result.best.latency_ms)
         return self._report(outcome, result, evaluator, lessons.initial)
+
+    def tell_of_reply(self, role: str, chars: int) -> None:
+        """Show that a model is at work: its replies take long."""
+        now = time.monotonic()
+        if self.search is not None and now - self._told >= TELL_SECONDS:
+            self._told = now
+            self.search.tell(f"the {role} writes, {chars:,} characters so far")
 
     def _listener(self, baseline: Profile, evaluator: Evaluator) -> Listener:
         told: Candidate | None = None

@@ -34,6 +34,7 @@ class Answer:
         endless: the text is repeated without end.
         streams: whether ``stream`` is honoured; else one object is sent.
         usage: whether tokens are counted.
+        done: whether ``[DONE]`` is sent.
     """
 
     text: str = ""
@@ -47,6 +48,7 @@ class Answer:
     endless: bool = False
     streams: bool = True
     usage: bool = True
+    done: bool = True
 
 
 Mind = Callable[[str, list[dict[str, str]], int], Answer]
@@ -169,7 +171,8 @@ def _events(answer: Answer, usage: dict[str, int] | None) -> Iterator[bytes]:
         yield event([{"index": 0, "delta": {}, "finish_reason": answer.finish}])
     if usage is not None:
         yield event([], usage=usage)
-    yield b"data: [DONE]\n\n"
+    if answer.done:
+        yield b"data: [DONE]\n\n"
 
 
 @contextmanager

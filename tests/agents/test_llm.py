@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 
-from accelopt_lsp.agents.llm.client import MAX_REPLY_CHARS, ChatModels, LlmError
+from accelopt_lsp.agents.llm.client import ChatModels
+from accelopt_lsp.agents.llm.faults import LlmError
 from accelopt_lsp.agents.llm.settings import llm_settings
+from accelopt_lsp.agents.llm.wire import MAX_REPLY_CHARS
 from accelopt_lsp.agents.memory import OptimizationMemory
 from accelopt_lsp.agents.roles import OutOfBudget, RoleFailure
 from accelopt_lsp.agents.store import RunStore
@@ -20,7 +22,7 @@ from accelopt_lsp.workbench.memory import run_spending
 from accelopt_lsp.workbench.optimize import OptimizeReport, OptimizeRequest, optimize_kernel
 from accelopt_lsp.workbench.requests import KernelRequest, RequestError
 from tests.agents.landscape import TEXT, FakeProfiler, at, latency, point, quick
-from tests.agents.llm_server import Answer, Mind, Server, code_of, faulty, serving, walking
+from tests.agents.llm_server import Answer, Mind, Server, faulty, serving, walking
 
 pytestmark = pytest.mark.usefixtures("data_dir")
 SECRET = "sk-very-secret"
@@ -105,7 +107,7 @@ async def test_prompts_say_what_is_at_hand(file: Path, serve: Callable[[Mind], S
     await optimize(file, server)
     planning = server.requests[server.roles.index("planner")]["messages"]
     assert "trn1" in planning[0]["content"]
-    assert "A = 1" in code_of(planning)
+    assert "7|     A = 1" in planning[1]["content"]
     assert "x=f32[128,512]" in planning[1]["content"]
     assert "latency 3.1 ms" in planning[1]["content"]
     later = [r for r, role in zip(server.requests, server.roles, strict=True) if role == "planner"]
@@ -208,7 +210,7 @@ FAULTS = {
     "nothing at all": Answer(raw=b""),
     "white space": Answer("   \n\n"),
     "a cut stream": Answer(cut_after=120),
-    "no end": Answer(finish=None, usage=False),
+    "no end": Answer(finish=None, usage=False, done=False),
     "garbled events": Answer(raw=b'data: {"choices": [{"del\x00\xff\n\nda: \x80\x81\n\n'),
     "an error inside the stream": Answer(raw=b'data: {"error": {"message": "overloaded"}}\n\n'),
     "html": Answer(raw=b"<html><body>Bad gateway</body></html>"),
@@ -297,7 +299,7 @@ async def test_no_server_ends_the_run_with_advice(file: Path) -> None:
         pass
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("accelopt_lsp.agents.llm.client.FIRST_WAIT_S", 0.001)
-        with pytest.raises(RequestError, match="is the endpoint running"):
+        with pytest.raises(RequestError, match="is it running"):
             await optimize(file, server)
 
 

@@ -63,7 +63,7 @@ BROKEN = {
     "max-output-tokens must be a positive whole number": {"max-output-tokens": 0.5},
     "model must be a text": {"model": ""},
     "planner in": {"planner": 3},
-    r"unknown setting 'x' in \[tool.accelopt.llm.fixer\]": {"fixer": {"x": 1}},
+    "unknown setting 'x' of the fixer": {"fixer": {"x": 1}},
     "concurrency must be a positive whole number": {"concurrency": 0},
     "retries must be a positive whole number": {"retries": True},
 }

@@ -14,12 +14,17 @@ from typing import TypeVar
 from attrs import evolve
 
 from accelopt_lsp import __version__
-from accelopt_lsp.agents.llm.client import ChatModels, LlmError
+from accelopt_lsp.agents.llm.client import ChatModels, Reply
+from accelopt_lsp.agents.llm.faults import LlmError, TooLong
 from accelopt_lsp.agents.llm.prompts import (
+    Messages,
+    Render,
     executor_messages,
+    fitting,
     fixer_messages,
     planner_messages,
     summarizer_messages,
+    tokens_of,
 )
 from accelopt_lsp.agents.llm.replies import (
     PlanText,
@@ -28,6 +33,7 @@ from accelopt_lsp.agents.llm.replies import (
     read_plans,
     read_strategy,
 )
+from accelopt_lsp.agents.llm.sections import DETAILS, Detail
 from accelopt_lsp.agents.normalise import function_text
 from accelopt_lsp.agents.offline import OfflineAgent, tags_of
 from accelopt_lsp.agents.retrieval import experience_id
@@ -71,6 +77,32 @@ class _LlmRole:
     def usage(self) -> Usage:
         return self._models.ledger.of(self.role)
 
+    async def _ask(self, render: Render, seed: int = 0) -> tuple[Messages, Reply]:
+        """Ask with the fullest prompt that fits the model, and give back what was asked.
+
+        A prompt that the endpoint finds too long is written anew with less in it.
+        """
+        model = self._models.settings.of(self.role)
+        level = fitting(render, model.prompt_tokens(model.context_tokens))
+        while True:
+            messages = render(DETAILS[level])
+            try:
+                return messages, await self._models.ask(self.role, messages, seed=seed)
+            except TooLong as error:
+                if level + 1 >= len(DETAILS):
+                    raise LlmError(
+                        f"the {self.role}'s shortest prompt, about {tokens_of(messages):,} tokens, "
+                        f"does not fit the context of {model.model}: {error}"
+                    ) from error
+                room = model.prompt_tokens(error.limit)
+                # Without a limit to go by, a prompt of half the size is worth a try.
+                level = fitting(render, room or tokens_of(messages) // 2, level + 1)
+                self._models.note(
+                    f"prompts of the {self.role} were shortened from about "
+                    f"{tokens_of(messages):,} to {tokens_of(render(DETAILS[level])):,} tokens to "
+                    f"fit the context of {model.model}; context-tokens does so beforehand"
+                )
+
 
 class LlmPlanner(_LlmRole):
     """Asks for all plans of a candidate in one request."""
@@ -96,8 +128,11 @@ class LlmPlanner(_LlmRole):
         """
         done = (*tried, *(plan for plan in fruitless if plan not in tried))
         sites = await self._catalogue.sites(problem, candidate, experiences, seed=seed, tried=tried)
-        messages = planner_messages(problem, candidate, experiences, sites, done, count)
-        reply = await self._models.ask(self.role, messages, seed=seed)
+
+        def render(detail: Detail) -> Messages:
+            return planner_messages(problem, candidate, experiences, sites, done, count, detail)
+
+        messages, reply = await self._ask(render, seed)
         try:
             found = read_plans(reply.text)
         except Unreadable as reason:
@@ -105,7 +140,9 @@ class LlmPlanner(_LlmRole):
                 self.role, (*messages, *_objection(reply.text, reason)), seed=seed
             )
             found = read_plans(reply.text)
-        return [_plan(text, sites, experiences) for text in found[:count]]
+        again = {plan.title.casefold() for plan in done}
+        fresh = [text for text in found if text.title.casefold() not in again]
+        return [_plan(text, sites, experiences) for text in fresh[:count]]
 
 
 def _objection(reply: str, reason: Unreadable) -> tuple[dict[str, str], ...]:
@@ -130,10 +167,9 @@ def _plan(text: PlanText, sites: Sequence[Site], experiences: Sequence[Experienc
 
 
 def _labelled(label: str | None, letter: str, items: Sequence[T]) -> T | None:
-    """What a label such as ``S2`` stands for."""
-    text = (label or "").strip().lstrip("#").upper()
-    number = text.removeprefix(letter)
-    if not text.startswith(letter) or not number.isdigit():
+    """What a label such as ``S2``, or its number alone, stands for."""
+    number = (label or "").removeprefix(letter)
+    if not number.isdigit():
         return None
     index = int(number) - 1
     return items[index] if 0 <= index < len(items) else None
@@ -161,14 +197,15 @@ class LlmExecutor(_LlmRole):
             )
             if draft.source is not None:
                 return draft
-        messages = executor_messages(problem, candidate, plan, variant)
-        reply = await self._models.ask(self.role, messages, seed=seed + variant)
+        _, reply = await self._ask(
+            lambda detail: executor_messages(problem, candidate, plan, variant, detail),
+            seed + variant,
+        )
         try:
-            return Draft(read_code(reply.text, candidate.source, problem.function))
+            return Draft(read_code(reply.text, candidate.source, problem.function, cut=reply.cut))
         except Unreadable as reason:
             self._keep(candidate, plan, reply.text)
-            cut = " (the reply was cut off at its length limit)" if reply.cut else ""
-            return Draft(None, f"{reason}{cut}")
+            return Draft(None, str(reason))
 
     def _keep(self, candidate: Candidate, plan: Plan, reply: str) -> None:
         self._unread[candidate.id, plan.title] = reply
@@ -199,11 +236,14 @@ class LlmFixer(_LlmRole):
         unread = None
         if attempt.source is None and self._executor is not None:
             unread = self._executor.unread(attempt.parent, attempt.plan)
-        messages = fixer_messages(problem, attempt, unread)
-        reply = await self._models.ask(self.role, messages, seed=seed + attempt.order[4])
+        _, reply = await self._ask(
+            lambda detail: fixer_messages(problem, attempt, unread, detail),
+            seed + attempt.order[4],
+        )
         base = attempt.source if attempt.source is not None else attempt.parent.source
         try:
-            return Draft(read_code(reply.text, base, problem.function), plan=attempt.plan)
+            source = read_code(reply.text, base, problem.function, cut=reply.cut)
+            return Draft(source, plan=attempt.plan)
         except Unreadable as reason:
             return Draft(None, str(reason), plan=attempt.plan)
 
@@ -217,7 +257,7 @@ class LlmSummarizer(_LlmRole):
         """The strategy behind a pair."""
         known = await self._catalogue.summarize(problem, pair, run=run)
         try:
-            reply = await self._models.ask(self.role, summarizer_messages(problem, pair))
+            _, reply = await self._ask(lambda detail: summarizer_messages(problem, pair, detail))
             worded = read_strategy(reply.text)
         except (LlmError, RoleFailure, Unreadable):
             return known

@@ -1,22 +1,23 @@
 """What models write, read strictly where it matters and forgivingly where it does not.
 
-Prose around code, fences of any language, trailing commas and a renamed function are
-forgiven. Code that does not parse, a changed parameter list and patches that do not fit are
-refused with a reason that the fixer can work with. Replies are untrusted text: limited in
-length, and nothing in them is executed here.
+Thoughts, prose around code, fences of any language, sloppy JSON, a renamed function and a
+forgotten import are forgiven. Code that does not parse, a changed parameter list and patches
+that do not fit are refused with a reason that the fixer can work with. Replies are untrusted
+text: limited in length, and nothing in them is executed here.
 """
 
 from __future__ import annotations
 
 import ast
-import json
 import re
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attrs import frozen
 
+from accelopt_lsp.agents.llm.lenient import json_readings
+from accelopt_lsp.agents.llm.patches import Unfitting, apply_patch, is_patch
 from accelopt_lsp.agents.normalise import around_function
 from accelopt_lsp.nki.python_source import parse_python
 
@@ -29,10 +30,14 @@ _FENCE = re.compile(
 _OPEN_FENCE = re.compile(
     r"^[ \t]*(?:```+|~~~+)[ \t]*([\w+.-]*)[^\n]*\n(.*)\Z", re.MULTILINE | re.DOTALL
 )
-_TRAILING_COMMA = re.compile(r",(\s*[\]}])")
 _LEADING = re.compile(r"^[ \t]+", re.MULTILINE)
 _CODE_BEGINS = re.compile(r"^\s*(?:@|def |import |from )", re.MULTILINE)
-_HUNK = re.compile(r"^@@[^\n]*$", re.MULTILINE)
+_THOUGHTS = re.compile(r"<(think|thinking|thought|reasoning)>.*?</\1>", re.DOTALL | re.IGNORECASE)
+_THOUGHTS_END = re.compile(r"</(?:think|thinking|thought|reasoning)>", re.IGNORECASE)
+_FINAL = "<|channel|>final<|message|>"
+_LABEL = re.compile(r"\b[SE]?\d{1,6}\b")
+_PATCHES = ("diff", "patch", "udiff")
+_PYTHON = ("", "python", "py", "python3", "nki")
 
 
 class Unreadable(ValueError):
@@ -58,41 +63,95 @@ class PlanText:
 
 
 def read_plans(text: str) -> list[PlanText]:
-    """Plans of a planner's reply, in its order.
+    """Plans of a planner's reply, in its order and each once; none if it says that there are none.
 
     Raises:
         Unreadable: there is no JSON with plans in it.
     """
-    for data in _json_values(text):
-        items = data.get("plans", data) if isinstance(data, Mapping) else data
-        if isinstance(items, Mapping):
-            items = [items]
-        if not isinstance(items, list):
-            continue
-        plans = [plan for item in items if (plan := _plan(item)) is not None]
-        if plans:
-            return plans
+    empty = False
+    for place in _places(text):
+        best: list[PlanText] = []
+        for values in json_readings(place):
+            found, none = _plans_of(values)
+            empty = empty or none
+            if len(found) > len(best):
+                best = found
+        if best:
+            return list({(p.title.casefold(), p.rationale.casefold()): p for p in best}.values())
+    if empty:
+        return []
     raise Unreadable('the reply has no JSON object {"plans": [{"title": ..., "rationale": ...}]}')
 
 
+def _plans_of(values: Sequence[Any]) -> tuple[list[PlanText], bool]:
+    """Plans among some values, and whether one of them says that there are none.
+
+    The first list of plans counts, else single plans, as lines of JSON or a list that was cut
+    off leave them.
+    """
+    none = False
+    for value in values:
+        items = _listed(value)
+        if items is None:
+            continue
+        plans = [plan for item in items if (plan := _plan(item)) is not None]
+        if plans:
+            return plans, False
+        none = none or (isinstance(value, Mapping) and not items)
+    return [plan for value in values if (plan := _plan(value)) is not None], none
+
+
+def _listed(value: Any) -> list[Any] | None:
+    """The list of plans that a value holds, if it is made to hold one."""
+    if isinstance(value, Mapping):
+        value = next((value[name] for name in ("plans", "steps", "plan") if name in value), value)
+    if isinstance(value, Mapping) and value and all(isinstance(v, Mapping) for v in value.values()):
+        value = list(value.values())
+    return value if isinstance(value, list) else None
+
+
+_TITLES = ("title", "headline", "name", "step")
+_REASONS = ("rationale", "reason", "why", "description")
+
+
 def _plan(item: Any) -> PlanText | None:
+    if isinstance(item, str):
+        item = {"change": item} if len(item.split()) > 1 else {}
     if not isinstance(item, Mapping):
         return None
-    title = _words(item.get("title"), MAX_TITLE)
-    rationale = _words(item.get("rationale"), MAX_TEXT)
+    title = _first(item, _TITLES, MAX_TITLE)
+    rationale = _first(item, _REASONS, MAX_TEXT)
     change = _words(item.get("change"), MAX_TEXT)
     if not title:
         title = (change or rationale).partition("\n")[0][:MAX_TITLE]
     if not title:
         return None
-    site, line, drawn = item.get("site"), item.get("line"), item.get("experiences")
     return PlanText(
         title,
         "\n".join(part for part in (rationale, change) if part),
-        site.strip() if isinstance(site, str) and site.strip() else None,
-        line if isinstance(line, int) and not isinstance(line, bool) and line > 0 else None,
-        tuple(e for e in drawn if isinstance(e, str)) if isinstance(drawn, list) else (),
+        next(iter(_labels(item.get("site"))), None),
+        _line(item.get("line")),
+        _labels(item.get("experiences")),
     )
+
+
+def _first(item: Mapping[Any, Any], names: Sequence[str], most: int) -> str:
+    return next((text for name in names if (text := _words(item.get(name), most))), "")
+
+
+def _line(value: Any) -> int | None:
+    if isinstance(value, str) and value.strip().isdigit():
+        value = int(value.strip()[:9])
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+
+
+def _labels(value: Any) -> tuple[str, ...]:
+    """Labels such as ``S2``, from a text, a list of texts, or numbers."""
+    items = value if isinstance(value, list) else [value]
+    texts = [str(i) for i in items if isinstance(i, str | int) and not isinstance(i, bool)]
+    return tuple(label for text in texts for label in _LABEL.findall(text.upper())[:32])
 
 
 @frozen(slots=True)
@@ -111,8 +170,10 @@ def read_strategy(text: str) -> StrategyText:
     Raises:
         Unreadable: it has no JSON object with ``title`` and ``strategy``.
     """
-    for data in _json_values(text):
-        if isinstance(data, Mapping):
+    for place in _places(text):
+        for data in (value for values in json_readings(place) for value in values):
+            if not isinstance(data, Mapping):
+                continue
             title = _words(data.get("title"), MAX_TITLE)
             strategy = _words(data.get("strategy"), MAX_TEXT)
             if title and strategy:
@@ -122,6 +183,8 @@ def read_strategy(text: str) -> StrategyText:
 
 
 def _words(value: Any, most: int) -> str:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        value = str(value)
     if not isinstance(value, str):
         return ""
     return "".join(c for c in value.strip() if c.isprintable() or c in "\n\t")[:most]
@@ -133,46 +196,51 @@ def _code_text(value: Any) -> str:
     return _words(value, MAX_TEXT)
 
 
-def _json_values(text: str) -> Iterator[Any]:
-    """JSON objects and arrays of a reply: in fences first, then anywhere; best guess first."""
-    places = [block for _, block in _blocks(text)] + [text]
-    decoder = json.JSONDecoder(strict=False)
-    for place in places:
-        for repaired in (place, _TRAILING_COMMA.sub(r"\1", place)):
-            position, tries = 0, 0
-            while tries < 50:
-                found = re.compile(r"[{\[]").search(repaired, position)
-                if found is None:
-                    break
-                tries += 1
-                try:
-                    value, position = decoder.raw_decode(repaired, found.start())
-                except (ValueError, RecursionError):
-                    position = found.start() + 1
-                    continue
-                yield value
+def _places(text: str) -> list[str]:
+    """Where JSON may stand: in fences first, then anywhere."""
+    text = answer_of(text)
+    return [*(block.text for block in _blocks(text)), text]
 
 
-def _blocks(text: str) -> list[tuple[str, str]]:
-    """(language, content) of fenced blocks; an unclosed last one counts."""
-    found = [(m.group(2).lower(), m.group(3)) for m in _FENCE.finditer(text)]
-    rest = _FENCE.sub("", text)
-    tail = _OPEN_FENCE.search(rest)
+def answer_of(reply: str) -> str:
+    """A reply without the thoughts that some models put in front of their answer."""
+    text = _THOUGHTS.sub("", reply)
+    # Some templates open the tag themselves, so only its end is in the reply.
+    text = _THOUGHTS_END.split(text)[-1]
+    final = text.rpartition(_FINAL)[2]
+    text = final.partition("<|")[0] if final != text else text
+    return text if text.strip() else reply
+
+
+@frozen(slots=True)
+class _Block:
+    """A fenced block; ``open`` if its end is missing."""
+
+    language: str
+    text: str
+    open: bool = False
+
+
+def _blocks(text: str) -> list[_Block]:
+    """Fenced blocks; an unclosed last one counts."""
+    found = [_Block(m.group(2).lower(), m.group(3)) for m in _FENCE.finditer(text)]
+    tail = _OPEN_FENCE.search(_FENCE.sub("", text))
     if tail is not None:
-        found.append((tail.group(1).lower(), tail.group(2)))
+        found.append(_Block(tail.group(1).lower(), tail.group(2), open=True))
     return found
 
 
-def read_code(reply: str, source: str, function: str) -> str:
+def read_code(reply: str, source: str, function: str, *, cut: bool = False) -> str:
     """The file's text with the function as a model rewrote it.
 
     Takes a whole function (with helper functions, constants and imports beside it), a whole
-    file, or a unified diff.
+    file, or a patch.
 
     Args:
         reply: what the model wrote.
         source: text of the file that it was to change.
         function: qualified name of the kernel in it.
+        cut: the reply was ended before the model had finished.
 
     Raises:
         Unreadable: the reply holds no usable code.
@@ -180,26 +248,37 @@ def read_code(reply: str, source: str, function: str) -> str:
     parts = around_function(source, function)
     if parts is None:
         raise Unreadable(f"the file has no function {function}")
-    blocks = _blocks(reply)
-    diffs = [code for language, code in blocks if language in ("diff", "patch")]
-    diffs += [code for language, code in blocks if not language and _HUNK.search(code)]
-    if diffs:
-        return _checked(apply_diff(source, "\n".join(diffs)), function)
-    codes = [code for language, code in blocks if language in ("", "python", "py", "python3")]
-    begins = _CODE_BEGINS.search(reply)
-    if not codes and begins is not None:
-        codes = [reply[begins.start() :]]
-    if not codes:
+    text = answer_of(reply.replace("\r\n", "\n"))
+    blocks = _blocks(text) or _unfenced(text, cut)
+    if not blocks:
         raise Unreadable("the reply has no fenced block of Python code and no diff")
-    last = function.rpartition(".")[2]
     reasons: list[str] = []
+    if cut and blocks[-1].open:
+        reasons.append("the reply was cut off before its code ended; write less, or a diff")
+        blocks.pop()
+    patches = [b.text for b in blocks if b.language in _PATCHES or is_patch(b.text)]
+    if patches:
+        try:
+            return _checked(apply_patch(source, "\n".join(patches)), function)
+        except (Unfitting, Unreadable) as reason:
+            reasons.append(str(reason))
+    codes = [b.text for b in blocks if b.language in _PYTHON and not is_patch(b.text)]
+    last = f"def {function.rpartition('.')[2]}"
     # A model that shows pieces on the way puts the whole function last.
-    for code in sorted(codes, key=lambda c: f"def {last}" in c, reverse=True):
+    for code in [c for whole in (True, False) for c in codes[::-1] if (last in c) is whole]:
         try:
             return _checked(_merged(code, source, parts, function), function)
         except Unreadable as reason:
             reasons.append(str(reason))
-    raise Unreadable(reasons[0])
+    raise Unreadable(reasons[0] if reasons else "the reply has no fenced block of Python code")
+
+
+def _unfenced(text: str, cut: bool) -> list[_Block]:
+    """Code or a patch that stands in a reply as it is."""
+    if is_patch(text):
+        return [_Block("diff", text, open=cut)]
+    begins = _CODE_BEGINS.search(text)
+    return [] if begins is None else [_Block("python", text[begins.start() :], open=cut)]
 
 
 def _checked(text: str, function: str) -> str:
@@ -346,6 +425,8 @@ def _beside(
             continue
         text = "".join(lines[_first_line(node) - 1 : node.end_lineno]).rstrip() + "\n"
         names = _bound(node)
+        if isinstance(node, ast.ImportFrom) and node.module == "__future__":
+            continue
         if isinstance(node, ast.Import | ast.ImportFrom):
             if not names <= known.keys():
                 head.append(text)
@@ -353,8 +434,26 @@ def _beside(
             before = _replaced(before, node.name, text)
         elif names and not names & known.keys():
             head.append(text if isinstance(node, ast.Assign | ast.AnnAssign) else f"{text}\n\n")
-    joined = "".join(head)
+    joined = "".join([*_forgotten(module, known, source), *head])
     return (f"{joined}\n\n" if joined and not joined.endswith("\n\n") else joined), before
+
+
+_USUAL = {"nl": "language", "nisa": "isa", "nt": "typing"}
+"""Names by which everybody imports NKI's modules."""
+
+
+def _forgotten(module: ast.Module, known: Mapping[str, Any], source: str) -> list[str]:
+    """Imports of NKI's modules that code uses by their usual names and nobody makes."""
+    nodes = list(ast.walk(module))
+    used = {
+        n.value.id for n in nodes if isinstance(n, ast.Attribute) and isinstance(n.value, ast.Name)
+    }
+    bound = {name for node in nodes if isinstance(node, ast.stmt) for name in _bound(node)}
+    package = "neuronxcc.nki" if "neuronxcc" in source else "nki"
+    return [
+        f"import {package}.{_USUAL[name]} as {name}\n"
+        for name in sorted((used & _USUAL.keys()) - bound - known.keys())
+    ]
 
 
 def _replaced(before: str, name: str, text: str) -> str:
@@ -383,61 +482,3 @@ def _top_level(source: str) -> dict[str, ast.stmt]:
     except (SyntaxError, ValueError, RecursionError):
         return {}
     return {name: node for node in module.body for name in _bound(node)}
-
-
-def apply_diff(source: str, diff: str) -> str:
-    """A text with a unified diff applied; places are found by content, not by line numbers.
-
-    Raises:
-        Unreadable: a hunk does not fit, or fits several places equally well.
-    """
-    lines = source.splitlines()
-    for old, new in _hunks(diff):
-        at = _place(lines, old)
-        lines[at : at + len(old)] = new
-    return "\n".join(lines) + ("\n" if source.endswith("\n") or not source else "")
-
-
-def _hunks(diff: str) -> Iterator[tuple[list[str], list[str]]]:
-    found = False
-    for chunk in _HUNK.split(diff)[1:]:
-        old: list[str] = []
-        new: list[str] = []
-        for line in chunk.strip("\n").split("\n"):
-            mark, text = line[:1], line[1:]
-            if line.startswith(("--- ", "+++ ", "\\", "diff ", "index ")):
-                continue
-            if mark in (" ", ""):
-                old.append(text)
-                new.append(text)
-            elif mark == "-":
-                old.append(text)
-            elif mark == "+":
-                new.append(text)
-            else:
-                # A context line whose leading blank was lost.
-                old.append(line)
-                new.append(line)
-        if old != new:
-            found = True
-            yield old, new
-    if not found:
-        raise Unreadable("the diff has no hunk (@@ ... @@) that changes anything")
-
-
-def _place(lines: Sequence[str], old: Sequence[str]) -> int:
-    shown = next((line.strip() for line in old if line.strip()), "")
-    if not shown:
-        raise Unreadable("a hunk of the diff has no line to find its place by")
-    ways: tuple[Callable[[str], str], ...] = (str.rstrip, str.strip)
-    for clean in ways:
-        want = [clean(line) for line in old]
-        have = [clean(line) for line in lines]
-        places: list[int] = [
-            at for at in range(len(have) - len(want) + 1) if have[at : at + len(want)] == want
-        ]
-        if len(places) == 1:
-            return int(places[0])
-        if places:
-            raise Unreadable(f"a hunk fits {len(places)} places; give more context: {shown[:80]!r}")
-    raise Unreadable(f"a hunk does not fit the code: no place for {shown[:80]!r}")

@@ -2,8 +2,9 @@
 
 The project's ``[tool.accelopt.llm]`` table holds the settings for all roles; tables below it
 (``[tool.accelopt.llm.planner]``) override them for one role. Environment variables override
-the project, and what a caller gives overrides both. API keys come from the environment only,
-and go only where the user's own environment or command line sends them.
+the project, and what a caller gives overrides both. API keys come from the environment only
+(an editor puts the one from its secret store there), and go only where the user's own
+environment, editor or command line sends them.
 """
 
 from __future__ import annotations
@@ -43,7 +44,10 @@ class ModelSettings:
         reasoning_effort: ``low``, ``medium``, ``high`` or what else the model knows; None
             leaves it out.
         max_output_tokens: of one reply; None leaves it to the endpoint.
+        context_tokens: of the model; prompts are written to fit. None leaves them whole, and
+            one that the endpoint finds too long is written again, shorter.
         timeout_seconds: without a sign of life from the endpoint.
+        reply_seconds: from a request to the end of its reply.
         retries: of a request that failed for a passing reason.
         price_input, price_cached_input, price_output: dollars for a million tokens; None is
             unknown.
@@ -55,7 +59,9 @@ class ModelSettings:
     temperature: float | None = None
     reasoning_effort: str | None = None
     max_output_tokens: int | None = None
-    timeout_seconds: float = 120.0
+    context_tokens: int | None = None
+    timeout_seconds: float = 300.0
+    reply_seconds: float = 1800.0
     retries: int = 5
     price_input: float | None = None
     price_cached_input: float | None = None
@@ -65,6 +71,22 @@ class ModelSettings:
     @property
     def is_offline(self) -> bool:
         return self.model == OFFLINE
+
+    @property
+    def is_local(self) -> bool:
+        """The endpoint is on this machine."""
+        return (urlsplit(self.base_url).hostname or "") in _LOOPBACK
+
+    @property
+    def shown_url(self) -> str:
+        """The endpoint for people and records: without a query, which may hold a key."""
+        return self.base_url.partition("?")[0]
+
+    def prompt_tokens(self, context: int | None) -> int | None:
+        """Room for a prompt in a context of so many tokens, beside the reply; None if unknown."""
+        if context is None:
+            return None
+        return max(context - (self.max_output_tokens or context // 3), context // 4)
 
     @property
     def has_prices(self) -> bool:
@@ -88,9 +110,9 @@ class ModelSettings:
         if self.from_project:
             host = urlsplit(self.base_url).hostname or ""
             allowed = {h.strip().lower() for h in env.get(HOSTS_VARIABLE, "").split(",")}
-            if host.lower() not in allowed | _LOOPBACK:
+            if not self.is_local and host.lower() not in allowed:
                 return None
-        return next((env[name] for name in KEY_VARIABLES if env.get(name)), None)
+        return next((key for name in KEY_VARIABLES if (key := env.get(name, "").strip())), None)
 
 
 @frozen(slots=True)
@@ -126,8 +148,9 @@ class LlmSettings:
             settings = self.of(role)
             if not settings.model:
                 raise LlmSettingsError(
-                    f"no model for the {role}: give --model, set {MODEL_VARIABLE}, or write "
-                    'model = "..." into [tool.accelopt.llm] of pyproject.toml'
+                    f"no model for the {role}: give --model (accelopt.llm.model in an editor), "
+                    f'set {MODEL_VARIABLE}, or write model = "..." into [tool.accelopt.llm] of '
+                    "pyproject.toml"
                 )
             if self.budget_usd is not None and not settings.is_offline and not settings.has_prices:
                 raise LlmSettingsError(
@@ -139,7 +162,9 @@ class LlmSettings:
 
 _COMMON = frozenset({"concurrency", "budget_usd", "budget_tokens"})
 _TEXT = frozenset({"model", "base_url", "reasoning_effort"})
-_WHOLE = frozenset({"max_output_tokens", "retries", "concurrency", "budget_tokens"})
+_WHOLE = frozenset(
+    {"max_output_tokens", "context_tokens", "retries", "concurrency", "budget_tokens"}
+)
 _MODEL_FIELDS = frozenset(f.name for f in fields(ModelSettings)) - {"from_project"}
 
 
@@ -152,8 +177,8 @@ def llm_settings(
 
     Args:
         table: ``[tool.accelopt.llm]``; names with dashes or underscores.
-        given: values that win, for all roles, or such as ``planner_model`` for one; None values
-            are skipped.
+        given: values that win, for all roles; such as ``planner_model``, or a table named
+            ``planner``, for one; None values are skipped.
         environment: variables; None takes the process's.
 
     Raises:
@@ -172,11 +197,7 @@ def llm_settings(
         elif name in _MODEL_FIELDS:
             base[name] = _convert(name, value)
         else:
-            known = sorted(n.replace("_", "-") for n in _MODEL_FIELDS | _COMMON)
-            raise LlmSettingsError(
-                f"unknown setting {raw!r} in [tool.accelopt.llm]; known: {', '.join(known)}, and "
-                f"tables for {', '.join(ROLES)}"
-            )
+            raise _unknown(raw, "in [tool.accelopt.llm]")
     users: dict[str, Any] = {}
     only: dict[str, dict[str, Any]] = {role: {} for role in ROLES}
     url = next((env[name] for name in URL_VARIABLES if env.get(name)), None)
@@ -188,10 +209,16 @@ def llm_settings(
         if value is None:
             continue
         role, _, rest = name.partition("_")
-        if role in only and rest == "model":
-            only[role] = {"model": _convert(rest, value)}
+        if name in only:
+            only[name] |= _role_table(name, value)
+        elif role in only and rest == "model":
+            only[role]["model"] = _convert(rest, value)
+        elif name in _COMMON:
+            common[name] = _convert(name, value)
+        elif name in _MODEL_FIELDS:
+            users[name] = _convert(name, value)
         else:
-            (common if name in _COMMON else users)[name] = _convert(name, value)
+            raise _unknown(name, "")
     roles = {role: _model(base, by_role[role], users, only[role]) for role in ROLES}
     return LlmSettings(
         planner=roles["planner"],
@@ -211,12 +238,22 @@ def _role_table(role: str, value: Any) -> dict[str, Any]:
     for raw, item in value.items():
         name = raw.replace("-", "_")
         if name not in _MODEL_FIELDS:
-            known = ", ".join(sorted(n.replace("_", "-") for n in _MODEL_FIELDS))
-            raise LlmSettingsError(
-                f"unknown setting {raw!r} in [tool.accelopt.llm.{role}]; known: {known}"
-            )
+            raise _unknown(raw, f"of the {role}")
         found[name] = _convert(name, item)
     return found
+
+
+def _unknown(name: str, where: str) -> LlmSettingsError:
+    if "key" in name.lower():
+        return LlmSettingsError(
+            f"{name} cannot be set here: keys come from {KEY_VARIABLES[0]} or {KEY_VARIABLES[1]} "
+            "in the environment, or from the editor's secret store"
+        )
+    known = ", ".join(sorted(n.replace("_", "-") for n in _MODEL_FIELDS | _COMMON))
+    place = f" {where}" if where else ""
+    return LlmSettingsError(
+        f"unknown setting {name!r}{place}; known: {known}, and tables for {', '.join(ROLES)}"
+    )
 
 
 def _model(
@@ -230,11 +267,12 @@ def _model(
     So ``planner = "offline"`` holds with ``--model``; where requests go is the user's word.
     What the user says for this role alone (``only``) wins over all.
     """
-    values = {**base, **users, **role, **only}
+    values = {**base, **users, **role}
     if "base_url" in users:
         values["base_url"] = users["base_url"]
-    from_project = "base_url" not in users and ("base_url" in base or "base_url" in role)
-    return ModelSettings(**values, from_project=from_project)
+    by_user = "base_url" in users or "base_url" in only
+    from_project = not by_user and "base_url" in values
+    return ModelSettings(**{**values, **only}, from_project=from_project)
 
 
 def _convert(name: str, value: Any) -> Any:
@@ -255,15 +293,26 @@ def _convert(name: str, value: Any) -> Any:
 def endpoint(url: str) -> str:
     """The base of an OpenAI-compatible API from what people write for it.
 
-    ``http://localhost:8000`` gains ``/v1``; a trailing ``/chat/completions`` is dropped.
+    ``http://localhost:8000`` gains ``/v1``; a trailing ``/chat/completions`` is dropped, a
+    query (``?api-version=...``) stays.
 
     Raises:
-        LlmSettingsError: not an http or https URL.
+        LlmSettingsError: not an http or https URL, or one with a password in it.
     """
     text = url.strip()
-    parts = urlsplit(text if "://" in text else f"http://{text}")
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise LlmSettingsError(f"not the URL of an endpoint: {url!r}; expected http://HOST/v1")
+    wrong = LlmSettingsError(f"not the URL of an endpoint: {url!r}; expected http://HOST/v1")
+    try:
+        parts = urlsplit(text if "://" in text else f"http://{text}")
+        usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        raise wrong from None
+    if not usable:
+        raise wrong
+    if parts.username is not None or parts.password is not None:
+        raise LlmSettingsError(
+            f"the URL of {parts.hostname} holds a user or a password; put a key into "
+            f"{KEY_VARIABLES[0]} instead"
+        )
     path = parts.path.rstrip("/").removesuffix("/chat/completions")
     return urlunsplit((parts.scheme, parts.netloc, path or "/v1", parts.query, ""))
 

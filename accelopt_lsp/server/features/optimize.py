@@ -44,7 +44,12 @@ def register(app: App) -> None:
             )
             return None
         title = f"Optimize {found.kernel.name}"
-        details = {"budget_seconds": app.configuration_of(found.document).budget_seconds}
+        chosen = app.configuration_of(found.document)
+        details = {
+            "budget_seconds": chosen.budget_seconds,
+            "agents": chosen.agents,
+            "llm": dict(chosen.llm),
+        }
         return start_run(app, found, "optimize", title, done, details)
 
     async def done(run: Run, outcome: Outcome) -> None:
