@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from functools import cache
+from typing import Any, get_type_hints
 
 import attrs
 import cattrs
 from cattrs.errors import BaseValidationError
 
-from accelopt_lsp.agents.roles import Experience, Plan
+from accelopt_lsp.agents.roles import Experience, Origin, Plan, Tags
 from accelopt_lsp.nki.arguments import KernelArguments, SpecError, parse_spec
 from accelopt_lsp.nki.profile import Profile
 from accelopt_lsp.profiler.base import Failure, Outcome
 
-_converter = cattrs.Converter(forbid_extra_keys=True)
 _tolerant = cattrs.Converter()
 
 
@@ -61,6 +61,7 @@ def arguments_to_json(arguments: KernelArguments) -> dict[str, Any]:
         "grid": list(arguments.grid),
         "origins": dict(arguments.origins),
         "missing": list(arguments.missing),
+        "nki_version": arguments.nki_version,
     }
 
 
@@ -78,6 +79,7 @@ def arguments_from_json(data: Mapping[str, Any]) -> KernelArguments:
             grid=tuple(int(n) for n in data.get("grid", ())),
             origins=dict(data.get("origins", {})),
             missing=tuple(data.get("missing", ())),
+            nki_version=data.get("nki_version"),
         )
     except (SpecError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise CodecError(f"stored arguments cannot be read: {error}") from error
@@ -109,27 +111,58 @@ def experience_from_json(data: Any) -> Experience:
     Raises:
         CodecError: not an experience.
     """
-    if not isinstance(data, Mapping):
-        raise CodecError("an experience must be a JSON object")
-    try:
-        experience = _converter.structure(data, Experience)
-    except (BaseValidationError, KeyError, TypeError, ValueError) as error:
-        reasons = cattrs.transform_error(error) if isinstance(error, BaseValidationError) else []
-        raise CodecError("; ".join(reasons[:3]) or str(error)) from error
-    _check_types(experience, data)
+    values = _checked(data, Experience, "an experience")
+    for name, kind in (("tags", Tags), ("origin", Origin)):
+        if name in values:
+            values[name] = kind(**_checked(values[name], kind, name))
+    experience = Experience(**values)
+    if not 0 < experience.ratio < 1e9:
+        raise CodecError("ratio must be a positive number")
     return experience
 
 
-def _check_types(experience: Experience, data: Mapping[str, Any]) -> None:
-    """Structuring converts (5 becomes "5"); what was given must already have the type."""
-    for name in ("id", "title", "text", "before", "after"):
-        if name in data and not isinstance(data[name], str):
-            raise CodecError(f"{name} must be a string")
-    for name in ("wins", "losses"):
-        if name in data and (isinstance(data[name], bool) or not isinstance(data[name], int)):
-            raise CodecError(f"{name} must be an integer")
-    for name in ("helpful", "pinned", "trusted"):
-        if name in data and not isinstance(data[name], bool):
-            raise CodecError(f"{name} must be true or false")
-    if not (experience.ratio == experience.ratio and 0 < experience.ratio < 1e9):
-        raise CodecError("ratio must be a positive number")
+def _checked(data: Any, kind: type[attrs.AttrsInstance], what: str) -> dict[str, Any]:
+    """The fields of an object, each of the type it must have; nothing is converted but lists."""
+    if not isinstance(data, Mapping):
+        raise CodecError(f"{what} must be a JSON object")
+    hints, required = _fields(kind)
+    unknown = sorted(str(name) for name in data if name not in hints)
+    if unknown:
+        raise CodecError(f"{what} has unknown fields: {', '.join(unknown)[:200]}")
+    missing = [name for name in required if name not in data]
+    if missing:
+        raise CodecError(f"{what} lacks {', '.join(missing)}")
+    for name, value in data.items():
+        if not _fits(value, hints[name]):
+            raise CodecError(f"{name} must be {_WANTED.get(hints[name], 'a JSON object')}")
+    return {n: tuple(v) if isinstance(v, list) else v for n, v in data.items()}
+
+
+@cache
+def _fields(kind: type[attrs.AttrsInstance]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Types of all fields, and the names of those without a default."""
+    required = tuple(f.name for f in attrs.fields(kind) if f.default is attrs.NOTHING)
+    return get_type_hints(kind), required
+
+
+_WANTED: Mapping[object, str] = {
+    str: "a string",
+    str | None: "a string or null",
+    int: "an integer",
+    float: "a number",
+    bool: "true or false",
+    tuple[str, ...]: "a list of strings",
+}
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    if hint is bool or isinstance(value, bool):
+        return hint is bool and isinstance(value, bool)
+    if hint is float:
+        # Larger integers than these are no figures, and cannot be compared with any.
+        return isinstance(value, float) or (isinstance(value, int) and abs(value) < 1 << 62)
+    if hint == str | None:
+        return value is None or isinstance(value, str)
+    if hint == tuple[str, ...]:
+        return isinstance(value, list | tuple) and all(isinstance(item, str) for item in value)
+    return isinstance(value, Mapping if attrs.has(hint) else hint)

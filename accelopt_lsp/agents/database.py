@@ -2,7 +2,8 @@
 
 Write-ahead logging, a busy timeout, foreign keys, one transaction a change. A file that is no
 database any more is moved aside with a note and work goes on with a fresh one; an older schema
-is migrated; a newer one is refused.
+is migrated; a newer one, and one of another program, is refused and left alone. What may not be
+written is read.
 """
 
 from __future__ import annotations
@@ -33,6 +34,10 @@ class NewerSchema(DatabaseProblem):
     """Written by a later version of this package."""
 
 
+class ForeignDatabase(DatabaseProblem):
+    """A database of another program."""
+
+
 class DatabaseBusy(DatabaseProblem):
     """Another process holds the lock for longer than the busy timeout."""
 
@@ -51,9 +56,15 @@ class Database:
         migrations: ``migrations[v]`` leads from version ``v`` to ``v + 1``.
         what: name for messages, such as ``optimization memory``.
         busy_seconds: how long to wait for another process's transaction.
+        application: number in the file's header that says whose it is.
+        repair: move a damaged file aside and begin a new one; else a damaged file is a problem.
+
+    Attributes:
+        notes: remarks for people.
 
     Raises:
         NewerSchema: the file was written by a later version.
+        ForeignDatabase: it was written by another program.
         DatabaseBusy: locked for longer than the busy timeout.
         DatabaseProblem: the file or its folder cannot be read or written.
     """
@@ -64,18 +75,29 @@ class Database:
         migrations: Sequence[Migration],
         what: str,
         busy_seconds: float = BUSY_SECONDS,
+        *,
+        application: int = 0,
+        repair: bool = True,
     ) -> None:
         self.path = path
         self.what = what
         self.notes: list[str] = []
         self._migrations = tuple(migrations)
         self._busy = busy_seconds
+        self._application = application
+        self._repair = repair
         self._lock = threading.RLock()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise DatabaseProblem(f"cannot create {path.parent} for the {what}: {error}") from error
         self._connection = self._open()
+        self._identity = _identity(path)
+
+    @property
+    def replaced(self) -> bool:
+        """Whether the file was removed or replaced since it was opened."""
+        return _identity(self.path) != self._identity
 
     def close(self) -> None:
         with self._lock:
@@ -88,16 +110,28 @@ class Database:
             yield self._connection
 
     @contextmanager
+    def snapshot(self) -> Iterator[sqlite3.Connection]:
+        """The connection, for several queries that all see the same state."""
+        with self._lock, self._translated(), self._transaction("BEGIN"):
+            yield self._connection
+
+    @contextmanager
     def write(self) -> Iterator[sqlite3.Connection]:
         """One transaction: all of it is kept, or none."""
-        with self._lock, self._translated():
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._connection
-            except BaseException:
-                self._connection.execute("ROLLBACK")
-                raise
+        with self._lock, self._translated(), self._transaction("BEGIN IMMEDIATE"):
+            yield self._connection
+
+    @contextmanager
+    def _transaction(self, begin: str) -> Iterator[None]:
+        self._connection.execute(begin)
+        try:
+            yield
             self._connection.execute("COMMIT")
+        except BaseException:
+            # SQLite itself rolls back where a disk is full.
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
@@ -121,17 +155,58 @@ class Database:
         except DatabaseProblem:
             raise
         except sqlite3.DatabaseError as error:
+            if _is_forbidden(error) and self.path.is_file():
+                return self._open_to_read(error)
+            if not _is_corrupt(error) or not self._repair:
+                raise self._problem(error) from error
+        try:
+            with _exclusive(self.path):
+                return self._replace()
+        except OSError as error:
+            raise DatabaseProblem(
+                f"the {self.what} {self.path} is damaged and cannot be moved aside: {error}"
+            ) from error
+
+    def _replace(self) -> sqlite3.Connection:
+        """A new database in place of a damaged one."""
+        try:
+            # Another process may have replaced the file in the meantime.
+            return self._connect()
+        except sqlite3.DatabaseError as error:
             if not _is_corrupt(error):
                 raise self._problem(error) from error
-        with _exclusive(self.path):
-            try:
-                # Another process may have replaced the file in the meantime.
-                return self._connect()
-            except sqlite3.DatabaseError as error:
-                if not _is_corrupt(error):
-                    raise self._problem(error) from error
-                self._move_aside(error)
+            self._move_aside(error)
+        try:
             return self._connect()
+        except sqlite3.DatabaseError as error:
+            raise self._problem(error) from error
+
+    def _open_to_read(self, reason: sqlite3.DatabaseError) -> sqlite3.Connection:
+        """The database as it is, where neither it nor its folder may be written.
+
+        Without a log beside it the file can be read as it stands; with one, only SQLite can say
+        what is in it.
+        """
+        log = self.path.with_name(self.path.name + "-wal")
+        still = not log.exists() or not log.stat().st_size
+        for options in ("mode=ro", "immutable=1") if still else ("mode=ro",):
+            try:
+                connection = sqlite3.connect(
+                    f"{self.path.resolve().as_uri()}?{options}",
+                    uri=True,
+                    timeout=self._busy,
+                    isolation_level=None,
+                    check_same_thread=False,
+                )
+                connection.row_factory = sqlite3.Row
+                if self._version(connection) < len(self._migrations):
+                    connection.close()
+                    break
+            except sqlite3.DatabaseError:
+                continue
+            self.notes.append(f"the {self.what} {self.path} is read-only; nothing new is kept")
+            return connection
+        raise self._problem(reason) from reason
 
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(
@@ -141,6 +216,7 @@ class Database:
             connection.row_factory = sqlite3.Row
             connection.execute(f"PRAGMA busy_timeout = {int(self._busy * 1000)}")
             self._check(connection)
+            self._version(connection)
             self._use_wal(connection)
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute("PRAGMA foreign_keys = ON")
@@ -173,27 +249,45 @@ class Database:
                 # A file system without shared memory: the rollback journal is safe as well.
                 return
 
-    def _migrate(self, connection: sqlite3.Connection) -> None:
-        newest = len(self._migrations)
-        version = _version(connection)
-        if version == newest:
-            return
-        if version > newest:
-            raise NewerSchema(
-                f"the {self.what} {self.path} was written by a later version of accelopt-lsp "
-                f"(schema {version}, this version knows {newest}); upgrade, or set "
+    def _version(self, connection: sqlite3.Connection) -> int:
+        """Version of the schema.
+
+        Raises:
+            NewerSchema: the file was written by a later version.
+            ForeignDatabase: it was written by another program.
+        """
+        version = _pragma(connection, "user_version")
+        whose = _pragma(connection, "application_id")
+        tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+        if whose not in (0, self._application) or (not version and tables):
+            raise ForeignDatabase(
+                f"{self.path} is a database, but no {self.what}; move it away, or set "
                 f"{DATA_DIR_VARIABLE} to another folder"
             )
+        if version > len(self._migrations):
+            raise NewerSchema(
+                f"the {self.what} {self.path} was written by a later version of accelopt-lsp "
+                f"(schema {version}, this version knows {len(self._migrations)}); upgrade, or set "
+                f"{DATA_DIR_VARIABLE} to another folder"
+            )
+        return version
+
+    def _migrate(self, connection: sqlite3.Connection) -> None:
+        newest = len(self._migrations)
+        if self._version(connection) == newest:
+            return
         connection.execute("BEGIN IMMEDIATE")
         try:
             # Read again under the lock: another process may have migrated meanwhile.
-            for step in range(_version(connection), newest):
+            for step in range(self._version(connection), newest):
                 self._migrations[step](connection)
-                connection.execute(f"PRAGMA user_version = {step + 1}")
+            connection.execute(f"PRAGMA user_version = {newest}")
+            connection.execute(f"PRAGMA application_id = {self._application}")
+            connection.execute("COMMIT")
         except BaseException:
-            connection.execute("ROLLBACK")
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
             raise
-        connection.execute("COMMIT")
 
     def _move_aside(self, error: sqlite3.DatabaseError) -> None:
         stamp = time.strftime("%Y%m%d-%H%M%S")
@@ -208,18 +302,39 @@ class Database:
         )
 
 
-def _version(connection: sqlite3.Connection) -> int:
-    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+def _pragma(connection: sqlite3.Connection, name: str) -> int:
+    return int(connection.execute(f"PRAGMA {name}").fetchone()[0])
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+_BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
+_CORRUPT = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+_FORBIDDEN = frozenset({sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM})
+
+
+def _code(error: sqlite3.DatabaseError) -> int:
+    """Primary result code, 0 if it does not come from SQLite."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 
 def _is_busy(error: sqlite3.DatabaseError) -> bool:
-    text = str(error)
-    return isinstance(error, sqlite3.OperationalError) and ("locked" in text or "busy" in text)
+    return _code(error) in _BUSY
 
 
 def _is_corrupt(error: sqlite3.DatabaseError) -> bool:
     text = str(error)
-    return "not a database" in text or "malformed" in text or "unsupported file format" in text
+    return _code(error) in _CORRUPT or "malformed" in text or "unsupported file format" in text
+
+
+def _is_forbidden(error: sqlite3.DatabaseError) -> bool:
+    return _code(error) in _FORBIDDEN
 
 
 @contextmanager
@@ -233,13 +348,3 @@ def _exclusive(path: Path) -> Iterator[None]:
         except ImportError:
             pass
         yield
-
-
-def has_fts5(connection: sqlite3.Connection) -> bool:
-    """Whether this SQLite was built with full-text search."""
-    try:
-        connection.execute("CREATE VIRTUAL TABLE temp.fts_probe USING fts5(x)")
-        connection.execute("DROP TABLE temp.fts_probe")
-    except sqlite3.OperationalError:
-        return False
-    return True

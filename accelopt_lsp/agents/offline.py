@@ -18,7 +18,7 @@ from attrs import evolve
 
 from accelopt_lsp import __version__
 from accelopt_lsp.agents.gates import widest_float
-from accelopt_lsp.agents.normalise import function_text, loop_depth
+from accelopt_lsp.agents.normalise import function_text
 from accelopt_lsp.agents.off_loop import off_loop
 from accelopt_lsp.agents.retrieval import experience_id, structure_score
 from accelopt_lsp.agents.roles import (
@@ -34,6 +34,7 @@ from accelopt_lsp.agents.roles import (
     Tags,
     Usage,
 )
+from accelopt_lsp.agents.situations import tags_of
 from accelopt_lsp.nki.profile import Profile, Resource
 from accelopt_lsp.nki.python_source import parse_python
 from accelopt_lsp.profiler.base import FailureKind
@@ -52,18 +53,6 @@ _COUNTERS = (
     ("spill_save_bytes", "spilled"),
     ("spill_reload_bytes", "spill re-loads"),
 )
-
-
-def tags_of(problem: Problem, source: str, profile: Profile) -> Tags:
-    """The situation of one kernel, for retrieval."""
-    return Tags(
-        instructions=tuple(sorted(profile.issued.instructions)),
-        bottleneck=profile.bound.value if profile.bound else None,
-        loop_pattern=f"nest{loop_depth(source, problem.function)}",
-        dtype=widest_float(problem.arguments).short,
-        dialect=problem.dialect.value,
-        target=problem.target.name,
-    )
 
 
 class OfflineAgent:

@@ -195,11 +195,13 @@ class Tags:
     """Where a strategy was seen to work (or not): the structure that retrieval compares.
 
     Attributes:
-        instructions: instruction ids that the slow kernel issues.
-        bottleneck: what bounded the slow kernel (``dma``, ``tensor``, ...), if known.
+        instructions: instruction ids that the kernel issues.
+        bottleneck: what bounded it (``dma``, ``tensor``, ...), if known.
         loop_pattern: deepest loop nest, for example ``nest3``.
         dtype: widest data type of its tensor arguments.
         dialect, target: as named elsewhere.
+        engines: engines, ``dma`` included, that were busy for a notable share of the time.
+        shape_class: kind of its tensor arguments, for example ``2d-streams-tall``.
     """
 
     instructions: tuple[str, ...] = ()
@@ -208,6 +210,8 @@ class Tags:
     dtype: str | None = None
     dialect: str | None = None
     target: str | None = None
+    engines: tuple[str, ...] = ()
+    shape_class: str | None = None
 
 
 @frozen(slots=True)
@@ -248,9 +252,10 @@ class Experience:
         rewrite: the catalogue's rewrite behind it, if one was.
         slow, fast: the two kernels' text.
         wins, losses: runs in which a plan that drew on it came true, or none did: made a kernel
-            notably faster, or, for what is to be avoided, did not.
+            notably faster, or, for what is to be avoided, did not. Counted in this memory.
         pinned: never pruned.
         trusted: False for imports until they win once here.
+        reported_wins, reported_losses: counts of whoever exported it: shown, never ranked by.
     """
 
     id: str
@@ -269,6 +274,8 @@ class Experience:
     losses: int = 0
     pinned: bool = False
     trusted: bool = True
+    reported_wins: int = 0
+    reported_losses: int = 0
 
     @property
     def win_rate(self) -> float:

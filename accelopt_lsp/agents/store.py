@@ -32,6 +32,9 @@ from accelopt_lsp.agents.roles import Attempt, Experience, Plan
 from accelopt_lsp.nki.arguments import KernelArguments
 from accelopt_lsp.profiler.base import Outcome
 
+APPLICATION_ID = 0x41635275
+"""``AcRu`` in the file's header: whose database it is."""
+
 _SCHEMA_1 = """
 CREATE TABLE runs (
     id TEXT PRIMARY KEY,
@@ -202,7 +205,9 @@ class RunStore:
 
     def __init__(self, path: Path | None = None, busy_seconds: float = 30.0) -> None:
         self.path = path or data_dir() / "runs.sqlite3"
-        self._database = Database(self.path, MIGRATIONS, "run store", busy_seconds)
+        self._database = Database(
+            self.path, MIGRATIONS, "run store", busy_seconds, application=APPLICATION_ID
+        )
 
     @property
     def notes(self) -> tuple[str, ...]:

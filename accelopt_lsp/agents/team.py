@@ -9,8 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from accelopt_lsp.agents.codec import CodecError
-from accelopt_lsp.agents.memory import parse_untrusted
 from accelopt_lsp.agents.roles import Experience
+from accelopt_lsp.agents.untrusted import parse_untrusted
 
 MAX_BYTES = 32 << 20
 MAX_NAMED = 3
@@ -22,7 +22,7 @@ def read_team(path: Path) -> tuple[tuple[Experience, ...], tuple[str, ...]]:
     try:
         if path.stat().st_size > MAX_BYTES:
             return (), (f"the team's memory {path} is larger than {MAX_BYTES >> 20} MiB",)
-        lines = path.read_text("utf-8").splitlines()
+        lines = path.read_text("utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         return (), (f"the team's memory {path} cannot be read: {error}",)
     found: dict[str, Experience] = {}

@@ -9,7 +9,7 @@ import pytest
 from attrs import evolve, frozen
 
 from accelopt_lsp.agents.normalise import fingerprint, function_text, loop_depth
-from accelopt_lsp.agents.offline import OfflineAgent, relief, tags_of
+from accelopt_lsp.agents.offline import OfflineAgent, relief
 from accelopt_lsp.agents.roles import (
     Attempt,
     Candidate,
@@ -20,7 +20,10 @@ from accelopt_lsp.agents.roles import (
     Tags,
     Verdict,
 )
+from accelopt_lsp.agents.situations import busy_engines, shape_class, tags_of
+from accelopt_lsp.nki.arguments import KernelArguments, parse_spec
 from accelopt_lsp.nki.profile import Bound, Issued, LineProfile, WhatIf
+from accelopt_lsp.nki.targets import get_target
 from accelopt_lsp.profiler.base import Failure, FailureKind
 from accelopt_lsp.rewrites.base import Description, NotApplicable, Rewrite, RewriteContext, Site
 from tests.agents.landscape import TEXT, problem
@@ -286,8 +289,35 @@ async def test_the_summary_tells_strategy_and_evidence(helpful: bool) -> None:
 def test_tags_describe_the_situation() -> None:
     task = problem()
     assert tags_of(task, task.text, task.profile) == Tags(
-        ("dma_copy",), "dma", "nest0", "f32", "legacy", "trn1"
+        ("dma_copy",), "dma", "nest0", "f32", "legacy", "trn1", (), "2d-fits-wide"
     )
+
+
+@pytest.mark.parametrize(
+    ("specs", "expected"),
+    [
+        ({"x": "f32[128,512]"}, "2d-fits-wide"),
+        ({"x": "bf16[4096,512]"}, "2d-fits-tall"),
+        ({"x": "bf16[512,512]", "w": "bf16[512,1000]"}, "2d-fits-square"),
+        ({"x": "bf16[100,128]"}, "2d-fits-square-ragged"),
+        ({"x": "f32[8192,8192]", "eps": "1e-5"}, "2d-streams-square"),
+        ({"x": "f32[4096]"}, "1d-fits-wide"),
+        ({"x": "(f32[128,8,1024], f32[1])"}, "3d-fits-wide"),
+        ({"n": "3"}, None),
+    ],
+)
+def test_shapes_are_classed(specs: dict[str, str], expected: str | None) -> None:
+    arguments = KernelArguments(values={n: parse_spec(s) for n, s in specs.items()})
+    assert shape_class(arguments, get_target("trn1")) == expected
+
+
+def test_engines_that_matter_are_named() -> None:
+    profile = evolve(
+        problem().profile,
+        latency_ms=1.0,
+        engine_busy_ms={"vector": 0.5, "dma": 0.1, "scalar": 0.05},
+    )
+    assert busy_engines(profile) == ("dma", "vector")
 
 
 NEST = """

@@ -35,7 +35,7 @@ from accelopt_lsp.agents.llm.replies import (
 )
 from accelopt_lsp.agents.llm.sections import DETAILS, Detail
 from accelopt_lsp.agents.normalise import function_text
-from accelopt_lsp.agents.offline import OfflineAgent, tags_of
+from accelopt_lsp.agents.offline import OfflineAgent
 from accelopt_lsp.agents.retrieval import experience_id
 from accelopt_lsp.agents.roles import (
     Attempt,
@@ -54,6 +54,7 @@ from accelopt_lsp.agents.roles import (
     Summarizer,
     Usage,
 )
+from accelopt_lsp.agents.situations import tags_of
 from accelopt_lsp.rewrites import Site
 
 T = TypeVar("T")
