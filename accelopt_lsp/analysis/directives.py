@@ -109,11 +109,21 @@ def merge(directives: list[Directive]) -> Directive:
 def kernel_directive(document: Document, kernel: KernelSource) -> Directive:
     """Directives above a kernel (or its decorator) or in the first lines of its body."""
     found = []
+    for line in directive_lines(document, kernel):
+        match = DIRECTIVE.search(document.lines[line - 1])
+        assert match is not None
+        found.append(parse_directive(match[1], line))
+    return merge(found)
+
+
+def directive_lines(document: Document, kernel: KernelSource) -> list[int]:
+    """Lines (from 1) of a kernel's directives, in their order."""
+    found = []
     for line in (*_lines_above(document, kernel), *_lines_inside(document, kernel)):
         match = DIRECTIVE.search(document.lines[line - 1])
         if match and not _IGNORE.match(match[1]):
-            found.append(parse_directive(match[1], line))
-    return merge(found)
+            found.append(line)
+    return found
 
 
 def _lines_above(document: Document, kernel: KernelSource) -> list[int]:

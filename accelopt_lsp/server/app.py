@@ -53,6 +53,7 @@ class App:
         findings: diagnostics that jobs have left.
         answered_early: documents whose diagnostics were given before their analysis was finished.
         profiles: last simulated profile by document and kernel, with the text's generation.
+        targets: targets that were chosen for this session, by document.
         scratch: folder for files that the client is shown; removed at the end.
     """
 
@@ -73,6 +74,7 @@ class App:
         self.settings = ClientSettings()
         self.logs = ClientLog(self.server, lambda: self.running)
         self.running = False
+        self.targets: dict[str, str] = {}
         self.profiles: dict[tuple[str, str], tuple[int, Profile]] = {}
         self.answered_early: set[str] = set()
         self.stdio = True
@@ -87,7 +89,10 @@ class App:
 
     def workbench_settings(self, document: Document) -> dict[str, Any]:
         """The client's settings that the workbench knows, for one document."""
-        return dict(self.configuration_of(document).workbench)
+        settings = dict(self.configuration_of(document).workbench)
+        if document.uri in self.targets:
+            settings["target"] = self.targets[document.uri]
+        return settings
 
     def configuration_of(self, document: Document) -> Configuration:
         """The settings that count for a document: those of its workspace folder."""
@@ -228,6 +233,25 @@ class App:
             self.tell(message)
             return None
         return None if chosen is None else chosen.title
+
+    async def show(self, name: str, text: str) -> bool:
+        """Write a text to a file and show it; False if the client cannot."""
+        folder = Path(tempfile.mkdtemp(prefix="accelopt-", dir=self.scratch))
+        file = folder / name
+        file.write_text(text, "utf-8")
+        return await self.show_file(file)
+
+    async def show_file(self, file: Path, *, external: bool = False) -> bool:
+        """Show a file, ``external`` in whatever opens such files; False if the client cannot."""
+        if not self.client.shows_documents:
+            return False
+        params = lsp.ShowDocumentParams(file.as_uri(), external=external, take_focus=True)
+        try:
+            result = await self.server.window_show_document_async(params)
+        except Exception as error:
+            self.log(f"the client cannot show a document: {error}")
+            return False
+        return bool(result.success)
 
     async def apply(self, edit: lsp.WorkspaceEdit, label: str) -> str | None:
         """Have the client apply an edit; returns why it did not, or None."""

@@ -45,10 +45,10 @@ def workspace_edit(
     if not client.versioned_edits:
         return lsp.WorkspaceEdit(changes={document.uri: list(edits)})
     identifier = lsp.OptionalVersionedTextDocumentIdentifier(document.uri, document.version)
-    if not (client.change_annotations and confirm):
+    if not client.change_annotations:
         return lsp.WorkspaceEdit(document_changes=[lsp.TextDocumentEdit(identifier, list(edits))])
     annotated = [lsp.AnnotatedTextEdit(ANNOTATION, e.range, e.new_text) for e in edits]
-    annotation = lsp.ChangeAnnotation(label, needs_confirmation=True, description=description)
+    annotation = lsp.ChangeAnnotation(label, needs_confirmation=confirm, description=description)
     return lsp.WorkspaceEdit(
         document_changes=[lsp.TextDocumentEdit(identifier, annotated)],
         change_annotations={ANNOTATION: annotation},

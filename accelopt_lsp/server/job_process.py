@@ -136,13 +136,30 @@ async def profile(request: Request, report: Report) -> Outcome:
 async def _profile(request: Request, report: Report) -> Outcome:
     from accelopt_lsp.workbench.profile import ProfileRequest, profile_kernel
 
-    found = await profile_kernel(ProfileRequest(_kernel_request(request)), report)
+    found = await profile_kernel(ProfileRequest(_kernel_request(request), what_ifs=True), report)
     name = found.kernel.source.qualname
     if found.failure is not None:
         return Outcome(name, problem=_problem(found.failure))
     correct = None if found.profile is None else found.profile.correct
     problem = Problem(wrong_output(name, found.profile)) if correct is False else None
     return Outcome(name, profile=found.profile, correct=correct, problem=problem)
+
+
+async def timeline(request: Request, report: Report) -> Outcome:
+    """Simulate a kernel without verifying it, and write its timeline."""
+    return await _reporting(request, _timeline(request, report))
+
+
+async def _timeline(request: Request, report: Report) -> Outcome:
+    from accelopt_lsp.workbench.profile import ProfileRequest, profile_kernel
+
+    file = Path(request.details["timeline"])
+    asked = ProfileRequest(_kernel_request(request), verify=False, timeline=file)
+    found = await profile_kernel(asked, report)
+    name = found.kernel.source.qualname
+    if found.failure is not None:
+        return Outcome(name, problem=_problem(found.failure))
+    return Outcome(name, profile=found.profile)
 
 
 async def trace(request: Request, report: Report) -> Outcome:
@@ -254,6 +271,7 @@ USE_CASES: Mapping[str, UseCase] = {
     "profile": profile,
     "recheck": recheck,
     "optimize": optimize,
+    "timeline": timeline,
     "trace": trace,
 }
 

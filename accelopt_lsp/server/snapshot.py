@@ -16,7 +16,7 @@ from accelopt_lsp.nki.diagnostics import Diagnostic, Span
 from accelopt_lsp.nki.dialects import Dialect
 from accelopt_lsp.nki.outline import BufferUse, Outline
 from accelopt_lsp.nki.profile import Profile
-from accelopt_lsp.nki.workload import Workload
+from accelopt_lsp.nki.workload import LoopWork, Workload
 
 
 @frozen(slots=True)
@@ -62,6 +62,12 @@ class KernelView:
     workload: Workload | None = None
     profile: Profile | None = None
     hints: tuple[HintView, ...] = ()
+
+    def loop_at(self, line: int) -> LoopWork | None:
+        """The innermost loop whose lines hold a line."""
+        loops = self.workload.loops if self.workload is not None else ()
+        holding = [loop for loop in loops if loop.line <= line <= loop.end_line]
+        return max(holding, key=lambda loop: loop.line, default=None)
 
     def covers(self, line: int) -> bool:
         return self.first_line <= line <= self.end_line
@@ -134,6 +140,15 @@ class Situation:
     bottleneck: str | None
     dialect: str
     target: str
+
+
+@frozen(slots=True)
+class Learned:
+    """A strategy of the optimization memory: its id, headline, and one line about it."""
+
+    id: str
+    title: str
+    text: str
 
 
 @frozen(slots=True)

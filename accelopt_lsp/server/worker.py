@@ -12,9 +12,17 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from accelopt_lsp.nki.diagnostics import Diagnostic, Fix
+from accelopt_lsp.nki.diagnostics import Diagnostic
+from accelopt_lsp.server import worker_edits
 from accelopt_lsp.server.channel import Pipe
-from accelopt_lsp.server.snapshot import HintView, KernelView, Request, Situation, Snapshot
+from accelopt_lsp.server.snapshot import (
+    HintView,
+    KernelView,
+    Learned,
+    Request,
+    Situation,
+    Snapshot,
+)
 
 if TYPE_CHECKING:
     from accelopt_lsp.analysis import KernelAnalysis
@@ -209,25 +217,6 @@ def _write_page(code: str) -> str | None:
     return str(file)
 
 
-def fix(request: Request) -> str | None:
-    """The text with a diagnostic's fix applied; None where the rewrite does not apply."""
-    from accelopt_lsp.rewrites import NotApplicable
-    from accelopt_lsp.workbench.fixes import apply_fix
-
-    details = request.details
-    asked: Fix = details["fix"]
-    try:
-        return apply_fix(
-            request.text,
-            asked,
-            function=request.function,
-            arguments=details["arguments"],
-            target=details["target"],
-        )
-    except NotApplicable:
-        return None
-
-
 def codes(_: object) -> tuple[tuple[str, str], ...]:
     """Code and name of every rule, for comments that silence them."""
     from accelopt_lsp.analysis.rules import find_rule, known_codes
@@ -240,8 +229,8 @@ def codes(_: object) -> tuple[tuple[str, str], ...]:
     return tuple(found)
 
 
-def strategies(situation: Situation) -> tuple[str, ...]:
-    """What the optimization memory learned in such a situation, one line each."""
+def strategies(situation: Situation) -> tuple[Learned, ...]:
+    """What the optimization memory learned in such a situation."""
     from accelopt_lsp.agents.database import DatabaseProblem
     from accelopt_lsp.agents.roles import Tags
     from accelopt_lsp.workbench.memory import fitting_experiences, memory_path
@@ -259,17 +248,31 @@ def strategies(situation: Situation) -> tuple[str, ...]:
     except DatabaseProblem:
         return ()
     wanted = set(situation.instructions)
-    lines = []
+    learned = []
     for experience in found:
         if not wanted & set(experience.tags.instructions):
             continue
         verb = "gained" if experience.helpful else "lost"
         origin = experience.origin.figures or "unknown provenance"
-        lines.append(
+        text = (
             f"{experience.title} ({verb} {experience.ratio:.2f}x, {origin}; used again: "
             f"{experience.wins} won, {experience.losses} lost; `{experience.id}`)"
         )
-    return tuple(lines)
+        learned.append(Learned(experience.id, experience.title, text))
+    return tuple(learned)
+
+
+def forget(id: str) -> str | None:
+    """Remove a strategy from the optimization memory; why it cannot be, or None."""
+    from accelopt_lsp.agents.database import DatabaseProblem
+    from accelopt_lsp.workbench.memory import UnknownExperience, open_memory
+
+    try:
+        with open_memory() as memory:
+            memory.forget(id)
+    except (DatabaseProblem, UnknownExperience) as error:
+        return str(error)
+    return None
 
 
 def warm(_: object) -> None:
@@ -295,9 +298,10 @@ HANDLERS: Mapping[str, Handler] = {
     "buffers": buffers,
     "syntax": syntax,
     "check": check,
-    "fix": fix,
     "codes": codes,
     "strategies": strategies,
+    "forget": forget,
+    **worker_edits.HANDLERS,
     "warm": warm,
 }
 

@@ -51,7 +51,9 @@ def known_trace(
 ) -> Profile | None:
     """The profile of an earlier run of the kernel as it stands, verified or not. Runs nothing."""
     request = trace_request(path, text, analysis.source.qualname, settings)
-    found = known_profile(evolve(request, verify=True))
+    found = known_profile(evolve(request, verify=True, what_ifs=True))
+    if found is None:
+        found = known_profile(evolve(request, verify=True))
     if found is None and analysis.arguments.reference is not None:
         found = known_profile(request)
     return found

@@ -13,6 +13,7 @@ import re
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 from attrs import evolve
@@ -24,10 +25,11 @@ from accelopt_lsp.nki.dtypes import BFLOAT16
 from accelopt_lsp.nki.operands import Buffer, OperandType
 from accelopt_lsp.nki.profile import Bound, Issued, Profile, Provenance, Uncertainty
 from accelopt_lsp.nki.workload import AllocationWork, LineWork, LoopWork, Workload
-from accelopt_lsp.server import job_process, worker
+from accelopt_lsp.server import job_process, worker, worker_edits
 from accelopt_lsp.server.snapshot import (
     HintView,
     KernelView,
+    Learned,
     Outcome,
     Problem,
     Request,
@@ -35,6 +37,7 @@ from accelopt_lsp.server.snapshot import (
 )
 
 WORKER = (sys.executable, __file__, "worker")
+LEARNED = Learned("e1", "Hoist the load", "Hoist the load (gained 1.50x; `e1`)")
 JOB = (sys.executable, __file__, "job")
 
 
@@ -71,7 +74,7 @@ def _kernel(lines: list[str], at: int) -> KernelView:
             loads.append(LineWork(number, 8, issued, "dma", 900.0, shape, 64, 3.0))
             hints.append(HintView(number, "dma", "4 KiB, 64 B descriptors", "8 x 512 B"))
         if "for " in text:
-            loops.append(LoopWork(number, "i", 8, 8))
+            loops.append(LoopWork(number, "i", 8, 8, end))
             hints.append(HintView(number, "loop", "8 trips"))
         if "nl.ndarray" in text:
             allocations.append(
@@ -137,6 +140,14 @@ def fix(request: Request) -> str:
     return request.text.replace("DEFECT", "repaired")
 
 
+def fix_all(request: Request) -> str:
+    return request.text.replace("DEFECT", "repaired")
+
+
+def forget(id: str) -> str | None:
+    return None if id == LEARNED.id else f"no experience {id}"
+
+
 def echo(value: Any) -> Any:
     return value, os.getpid()
 
@@ -198,6 +209,11 @@ async def recheck(request: Request, report: job_process.Report) -> Outcome:
     return evolve(found, new_text=new_text, notes=("verified again",), unfinished=False)
 
 
+async def timeline(request: Request, report: job_process.Report) -> Outcome:
+    Path(request.details["timeline"]).write_text("[]")
+    return Outcome(request.function or "", profile=profile())
+
+
 async def profile_kernel(request: Request, report: job_process.Report) -> Outcome:
     found = profile(1.234, provenance=Provenance.SIMULATED)
     return Outcome(request.function or "", profile=found)
@@ -208,14 +224,24 @@ def main(role: str) -> None:
         worker.serve(
             {
                 "check": check,
+                **worker_edits.HANDLERS,
                 "fix": fix,
+                "fix_all": fix_all,
+                "forget": forget,
                 "echo": echo,
-                "strategies": lambda _: (),
+                "strategies": lambda _: (LEARNED,),
                 "warm": lambda _: None,
             }
         )
     elif role == "job":
-        job_process.run({"optimize": optimize, "recheck": recheck, "profile": profile_kernel})
+        job_process.run(
+            {
+                "timeline": timeline,
+                "optimize": optimize,
+                "recheck": recheck,
+                "profile": profile_kernel,
+            }
+        )
     else:
         from accelopt_lsp.server.app import App, serve
 

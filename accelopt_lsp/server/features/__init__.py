@@ -19,8 +19,11 @@ from accelopt_lsp.server.features import (
     semantic_tokens,
     settings,
     signature_help,
+    strategies,
     symbols,
     synchronization,
+    target,
+    timeline,
     tracing,
 )
 
@@ -41,7 +44,10 @@ FEATURES = (
     code_actions,
     optimize,
     profile,
+    timeline,
+    target,
     arguments,
     explain,
+    strategies,
     tracing,
 )

@@ -37,6 +37,8 @@ def register(app: App) -> None:
             elif configuration.trusted:
                 commands.append(("Optimize", "accelopt.optimizeKernel"))
                 commands.append(("Profile", "accelopt.profileKernel"))
+                commands.append(("Timeline", "accelopt.showTimeline"))
+            commands.append(("Target", "accelopt.switchTarget"))
             found += [
                 lsp.CodeLens(
                     place,

@@ -12,7 +12,8 @@ from accelopt_lsp.nki.apis import find_api
 from accelopt_lsp.nki.dialects import LANGUAGE_CONSTANTS, Api, Dialect, Role
 from accelopt_lsp.server.analyses import Analysed
 from accelopt_lsp.server.documents import Document
-from accelopt_lsp.server.snapshot import KernelView, Situation
+from accelopt_lsp.server.snapshot import KernelView
+from accelopt_lsp.server.strategies import situation
 from accelopt_lsp.server.wording import allocation_page, api_page, line_facts, loop_page
 
 if TYPE_CHECKING:
@@ -115,14 +116,11 @@ async def _api_page(
         return api_page(api, dialect, target, None, None)
     workload = kernel.workload
     work = next((w for w in workload.lines if w.line == line), None) if workload else None
-    instructions = tuple(work.issued.instructions) if work is not None else ()
-    if api.instruction is not None:
-        instructions = tuple(dict.fromkeys((api.instruction, *instructions)))
-    bound = kernel.profile.bound if kernel.profile is not None else None
-    learned = await app.strategies.of(Situation(instructions, bound, kernel.dialect, kernel.target))
+    learned = await app.strategies.of(situation(kernel, line, api.instruction))
     profile = kernel.profile
+    texts = [strategy.text for strategy in learned]
     facts = line_facts(profile, line) if profile is not None and line is not None else ()
-    return api_page(api, kernel.dialect, kernel.target, work, workload, learned, facts)
+    return api_page(api, kernel.dialect, kernel.target, work, workload, texts, facts)
 
 
 def _loop_page(

@@ -7,9 +7,7 @@ the current text and verified again, or not offered at all; nothing is ever over
 from __future__ import annotations
 
 import difflib
-import tempfile
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attrs import evolve
@@ -18,7 +16,7 @@ from lsprotocol import types as lsp
 from accelopt_lsp.nki.lines import split_lines
 from accelopt_lsp.server.documents import Document
 from accelopt_lsp.server.edits import text_edits, workspace_edit
-from accelopt_lsp.server.features.kernels import find_kernel
+from accelopt_lsp.server.features.kernels import FoundKernel, find_kernel
 from accelopt_lsp.server.features.running import Run, start_run
 from accelopt_lsp.server.jobs import JobError
 from accelopt_lsp.server.snapshot import Outcome, Request
@@ -36,20 +34,25 @@ def register(app: App) -> None:
         found = await find_kernel(app, arguments)
         if found is None:
             return None
-        missing = found.kernel.lacks
-        if missing:
-            app.tell(
-                f'{found.kernel.name} needs {", ".join(missing)}: use "Set arguments" first.',
-                lsp.MessageType.Warning,
-            )
+        if _lacks(app, found):
             return None
         title = f"Optimize {found.kernel.name}"
-        chosen = app.configuration_of(found.document)
-        details = {
-            "budget_seconds": chosen.budget_seconds,
-            "agents": chosen.agents,
-            "llm": dict(chosen.llm),
-        }
+        return start_run(app, found, "optimize", title, done, _details(app, found))
+
+    @app.server.command("accelopt.optimizeLoop")
+    async def optimize_loop(*arguments: Any) -> dict[str, str] | None:
+        """Arguments: a URI, a kernel's name, and a line (from 1) of the loop."""
+        found = await find_kernel(app, arguments[:2])
+        line = arguments[2] if len(arguments) > 2 else None
+        if found is None or _lacks(app, found):
+            return None
+        loop = found.kernel.loop_at(line) if isinstance(line, int) else None
+        if loop is None:
+            app.tell(f"There is no loop of {found.kernel.name} at line {line}.")
+            return None
+        lines = (loop.line, loop.end_line)
+        details = {**_details(app, found), "lines": lines}
+        title = f"Optimize the loop over {loop.variable} of {found.kernel.name}"
         return start_run(app, found, "optimize", title, done, details)
 
     async def done(run: Run, outcome: Outcome) -> None:
@@ -66,6 +69,26 @@ def register(app: App) -> None:
     @app.server.on(lsp.WINDOW_WORK_DONE_PROGRESS_CANCEL)
     async def progress_cancelled(params: lsp.WorkDoneProgressCancelParams) -> None:
         app.jobs.cancel(str(params.token))
+
+
+def _lacks(app: App, found: FoundKernel) -> bool:
+    """Whether a kernel lacks arguments; the user is told."""
+    missing = found.kernel.lacks
+    if missing:
+        app.tell(
+            f'{found.kernel.name} needs {", ".join(missing)}: use "Set arguments" first.',
+            lsp.MessageType.Warning,
+        )
+    return bool(missing)
+
+
+def _details(app: App, found: FoundKernel) -> dict[str, Any]:
+    chosen = app.configuration_of(found.document)
+    return {
+        "budget_seconds": chosen.budget_seconds,
+        "agents": chosen.agents,
+        "llm": dict(chosen.llm),
+    }
 
 
 async def offer(app: App, run: Run, outcome: Outcome) -> None:
@@ -205,16 +228,7 @@ async def show_diff(app: App, run: Run, base: str, new_text: str) -> None:
     """Write the diff to a file and have the client show it, or put it in the log."""
     name = run.uri.rpartition("/")[2]
     diff = "".join(difflib.unified_diff(split_lines(base), split_lines(new_text), name, name))
-    if app.client.shows_documents:
-        folder = Path(tempfile.mkdtemp(prefix="accelopt-", dir=app.scratch))
-        file = folder / f"{run.kernel}.diff"
-        file.write_text(diff, "utf-8")
-        try:
-            params = lsp.ShowDocumentParams(file.as_uri(), take_focus=True)
-            result = await app.server.window_show_document_async(params)
-            if result.success:
-                return
-        except Exception as error:
-            app.log(f"the client cannot show a document: {error}")
+    if await app.show(f"{run.kernel}.diff", diff):
+        return
     app.log(diff)
     app.tell("The diff is in the server's log.")

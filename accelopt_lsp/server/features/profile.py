@@ -28,4 +28,8 @@ def register(app: App) -> None:
         app.profiles[run.uri, run.kernel] = (run.generation, profile)
         verdict = "outputs verified" if profile.correct else "outputs not verified"
         app.tell(f"{run.kernel} on {profile.target}: {profile_line(profile)}; {verdict}.")
+        document = app.documents.get(run.uri)
+        if document is not None and document.generation == run.generation:
+            # Its figures are known now, and take the place of estimates.
+            app.analyses.schedule(document, at_once=True)
         app.refresh(diagnostics=False)
