@@ -15,7 +15,7 @@ from typing import Any
 
 from attrs import define, field, frozen
 
-from accelopt_lsp.server.channel import Child, ChildDied, child_command
+from accelopt_lsp.server.channel import Child, ChildDied, Message, child_command
 from accelopt_lsp.server.documents import Document, Documents
 from accelopt_lsp.server.snapshot import Request, Snapshot
 
@@ -100,13 +100,13 @@ class Worker:
                 self._child = await Child.start(self.command)
                 # Imports take their time, the more so on a busy machine; analyses do not.
                 await self._child.send("warm", None)
-                await asyncio.wait_for(self._child.receive(), START_LIMIT_SECONDS)
+                await self._receive(self._child, START_LIMIT_SECONDS)
             buffers = self.buffers(new)
             if buffers is not None:
                 await self._child.send("buffers", buffers)
-                await asyncio.wait_for(self._child.receive(), self.time_limit)
+                await self._receive(self._child, self.time_limit)
             await self._child.send(operation, argument)
-            kind, *rest = await asyncio.wait_for(self._child.receive(), self.time_limit)
+            kind, *rest = await self._receive(self._child, self.time_limit)
         except TimeoutError:
             await self._discard()
             raise WorkerError(
@@ -120,6 +120,11 @@ class Worker:
             logger.error("analysis failed: %s", rest[-1])
             raise WorkerError(f"internal error in {rest[0]}")
         return rest[0]
+
+    @staticmethod
+    async def _receive(child: Child, seconds: float) -> Message:
+        async with asyncio.timeout(seconds):  # wait_for may swallow a cancel before Python 3.12
+            return await child.receive()
 
     async def _discard(self) -> None:
         child, self._child = self._child, None
@@ -271,7 +276,8 @@ class Analyses:
             return None
         if entry.task is not None and not entry.task.done():
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(entry.finished.wait(), seconds)
+                async with asyncio.timeout(seconds):
+                    await entry.finished.wait()
         return entry.done
 
     async def _run(self, uri: str, entry: _Entry) -> None:
@@ -288,7 +294,8 @@ class Analyses:
         loop = asyncio.get_running_loop()
         while (left := entry.due - loop.time()) > 0:  # each keystroke moves it
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(entry.sooner.wait(), left)
+                async with asyncio.timeout(left):
+                    await entry.sooner.wait()
             entry.sooner.clear()
         entry.sooner.clear()
         entry.first_change = None

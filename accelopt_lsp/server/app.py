@@ -13,7 +13,7 @@ from collections.abc import Coroutine, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 
 from attrs import evolve
 from lsprotocol import types as lsp
@@ -32,6 +32,7 @@ from accelopt_lsp.server.logs import ClientLog
 from accelopt_lsp.server.protocol import Server
 from accelopt_lsp.server.snapshot import KernelView
 from accelopt_lsp.server.strategies import Strategies
+from accelopt_lsp.server.transport import IN_TERMINAL, NotLsp, serve_stdio, serve_tcp
 
 logger = logging.getLogger(__name__)
 FIRST_ANSWER_SECONDS = 2.0
@@ -292,22 +293,44 @@ def serve(tcp_port: int | None = None, app: App | None = None) -> None:
     for handler in logging.getLogger().handlers:
         # What the client wants to hear of is not for standard error.
         handler.setLevel(level)
+    if tcp_port is None and sys.stdin.isatty():
+        print(IN_TERMINAL, file=sys.stderr)
+        sys.exit(2)
     app = app or App()
     app.logs.install()
-    signal.signal(signal.SIGTERM, _end_at_once)
+    app.stdio = tcp_port is None
+    _end_on_signals(app)
+    asyncio.run(_serve(app, tcp_port))
+
+
+async def _serve(app: App, tcp_port: int | None) -> NoReturn:
+    protocol = app.server.protocol
+    problem = None
     try:
-        if tcp_port is None:
-            app.server.start_io()
-        else:
-            app.stdio = False
-            app.server.serve_one("127.0.0.1", tcp_port)
-    finally:
-        kill_all_children()
-        app.clean()
+        await (serve_stdio(protocol) if tcp_port is None else serve_tcp(protocol, tcp_port))
+    except SystemExit:
+        pass  # the client's exit
+    except NotLsp as error:
+        problem = str(error)
+    except OSError as error:
+        problem = f"cannot listen on port {tcp_port}: {error.strerror or error}"
+    if problem is not None:
+        print(f"accelopt: {problem}", file=sys.stderr)
+        _end(app, 2)
     # LSP: an exit without a shutdown is an error.
-    sys.exit(0 if app.server.protocol._shutdown else 1)
+    _end(app, 0 if protocol._shutdown else 1)
 
 
-def _end_at_once(number: int, frame: FrameType | None) -> None:
+def _end(app: App, code: int) -> NoReturn:
+    """Leave at once: nothing that still runs is of use, and a thread may wait for input."""
     kill_all_children()
-    os._exit(128 + number)
+    app.clean()
+    os._exit(code)
+
+
+def _end_on_signals(app: App) -> None:
+    def end(number: int, frame: FrameType | None) -> None:
+        _end(app, 128 + number)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, end)

@@ -156,7 +156,8 @@ class Child:
         try:
             if self.alive and grace > 0:
                 with contextlib.suppress(ChildDied, TimeoutError):
-                    await asyncio.wait_for(self._ask_to_end(), grace)
+                    async with asyncio.timeout(grace):
+                        await self._ask_to_end()
         finally:
             if self.alive:
                 kill_tree(self.pid)

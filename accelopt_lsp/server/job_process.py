@@ -188,15 +188,15 @@ def wrong_output(kernel: str, profile: Profile | None) -> str:
 
 async def recheck(request: Request, report: Report) -> Outcome:
     """Carry an optimization's result over to the current text, and verify it again there."""
-    return await _reporting(request, _recheck(request))
+    return await _reporting(request, _recheck(request, report))
 
 
-async def _recheck(request: Request) -> Outcome:
+async def _recheck(request: Request, report: Report) -> Outcome:
     from accelopt_lsp.workbench.recheck import recheck
 
     earlier: OptimizeReport = pickle.loads(request.details["report"])
-    unfinished = bool(request.details.get("unfinished"))
-    found = await recheck(earlier, request.text, unfinished=unfinished)
+    report("verifying", None)
+    found = await recheck(earlier, request.text)
     if found is None:
         return Outcome(request.function or "")
     return _optimized(found)

@@ -1,20 +1,20 @@
 """pygls' protocol and server with what we do differently.
 
 Documents are ours (lines end where LSP says, edits are remembered), errors go to the log
-instead of pop-ups, and futures of finished notifications are dropped.
+instead of pop-ups, futures of finished notifications are dropped, and every request is answered:
+also one that makes no sense, comes too early or comes too late.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import sys
-import threading
 from collections.abc import Callable, Generator
 from typing import Any
 
+from attrs import frozen
 from lsprotocol import types as lsp
-from pygls.io_ import run_async
+from pygls.exceptions import JsonRpcException
 from pygls.lsp.server import LanguageServer
 from pygls.protocol import LanguageServerProtocol, lsp_method
 
@@ -25,10 +25,19 @@ from accelopt_lsp.server.documents import Documents
 logger = logging.getLogger(__name__)
 
 
+@frozen(slots=True)
+class Refused:
+    """A message that cannot be handled, and what to answer to it if it is a request."""
+
+    error: lsp.ResponseError
+    id: str | int | None = None
+
+
 class Protocol(LanguageServerProtocol):
     """Feeds our documents, in the order of the messages, before any handler runs."""
 
     _server: Server
+    _ending = False
 
     @lsp_method(lsp.TEXT_DOCUMENT_DID_OPEN)
     def lsp_text_document__did_open(
@@ -60,6 +69,53 @@ class Protocol(LanguageServerProtocol):
     def lsp_exit(self, *args: Any) -> Generator[Any, Any, None]:
         kill_all_children()
         yield from super().lsp_exit(*args)
+
+    @lsp_method(lsp.SHUTDOWN)
+    def lsp_shutdown(self, *args: Any) -> Generator[Any, Any, None]:
+        self._ending = True
+        yield from self._user_handler(lsp.SHUTDOWN, *args)
+        current = self.msg_id
+        # A copy: futures of commands leave when they are cancelled.
+        for number, future in tuple(self._request_futures.items()):
+            if number != current and not future.done():
+                future.cancel()
+        self._shutdown = True
+
+    def structure_message(self, data: dict[str, Any]) -> Any:
+        if "method" in data and self.get_message_type(data["method"]) is None:
+            data = {"params": None, **data}  # messages that pygls does not know must have some
+        try:
+            return super().structure_message(data)
+        except JsonRpcException as error:
+            number = data.get("id") if "method" in data else None
+            return Refused(error.to_response_error(), number)
+
+    def handle_message(self, message: Any) -> None:
+        refused = message if isinstance(message, Refused) else self._untimely(message)
+        if refused is None:
+            super().handle_message(message)
+        elif refused.id is not None:
+            self._send_response(refused.id, error=refused.error)
+
+    def _untimely(self, message: Any) -> Refused | None:
+        """Why a message is not handled at this time, if it is not."""
+        method = getattr(message, "method", None)
+        number = getattr(message, "id", None) if method is not None else None
+        if method == lsp.EXIT:
+            return None
+        if self._ending:
+            error = lsp.ResponseError(lsp.ErrorCodes.InvalidRequest, "the server is shutting down")
+            return Refused(error, number)
+        if method is not None and (method == lsp.INITIALIZE) is not (self._workspace is None):
+            begun = self._workspace is not None
+            code = lsp.ErrorCodes.InvalidRequest if begun else lsp.ErrorCodes.ServerNotInitialized
+            what = "initialized already" if begun else "not initialized yet"
+            return Refused(lsp.ResponseError(code, f"the server is {what}"), number)
+        return None
+
+    def _handle_cancel_notification(self, msg_id: str | int) -> None:
+        if msg_id in self._request_futures:  # else it was answered meanwhile
+            super()._handle_cancel_notification(msg_id)
 
     def _execute_handler(
         self,
@@ -93,37 +149,6 @@ class Server(LanguageServer):
     def report_server_error(self, error: Exception, source: Any) -> None:
         """Log errors outside requests; a pop-up would help nobody."""
         logger.error("%s: %s", type(error).__name__, error, exc_info=error)
-
-    def serve_one(self, host: str, port: int) -> None:
-        """Serve the first client that connects, until it leaves.
-
-        Port 0 takes a free one; which one it is is said on standard error.
-        """
-        asyncio.run(self._serve_one(host, port))
-
-    async def _serve_one(self, host: str, port: int) -> None:
-        client: asyncio.Future[tuple[asyncio.StreamReader, asyncio.StreamWriter]]
-        client = asyncio.get_running_loop().create_future()
-
-        async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            if client.done():
-                writer.close()
-            else:
-                client.set_result((reader, writer))
-
-        listener = await asyncio.start_server(accept, host, port)
-        address = listener.sockets[0].getsockname()
-        print(f"accelopt: listening on {address[0]}:{address[1]}", file=sys.stderr, flush=True)
-        reader, writer = await client
-        listener.close()
-        self.protocol.set_writer(writer)
-        await run_async(
-            stop_event=threading.Event(),
-            reader=reader,
-            protocol=self.protocol,
-            logger=logger,
-            error_handler=self.report_server_error,
-        )
 
     def on(self, method: str, options: Any = None) -> Callable[[Any], Any]:
         """Decorator that registers a handler."""

@@ -58,7 +58,8 @@ class Strategies:
             self._asking[situation] = task
             task.add_done_callback(lambda _: self._asking.pop(situation, None))
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(asyncio.shield(self._asking[situation]), PATIENCE_SECONDS)
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                await asyncio.shield(self._asking[situation])
         return self._known.get(situation, (0.0, found))[1]
 
     async def _ask(self, situation: Situation) -> None:

@@ -14,7 +14,7 @@ from accelopt_lsp.agents.roles import Experience, Plan, Usage
 from accelopt_lsp.agents.settings import SearchSettings
 from accelopt_lsp.nki.lines import split_lines
 from accelopt_lsp.nki.profile import SCHEMA_VERSION, Profile
-from accelopt_lsp.profiler.base import Failure
+from accelopt_lsp.profiler.base import Failure, Rescaling
 from accelopt_lsp.workbench.profile import failure_json
 from accelopt_lsp.workbench.requests import KernelRequest, ResolvedKernel
 
@@ -101,6 +101,8 @@ class OptimizeReport:
         stopped: why the search ended.
         notes: remarks for people.
         failure: why the baseline could not be run.
+        seeds, rescaled: inputs on which a run verifies what it ends with; only where this is not
+            that yet (see :func:`~accelopt_lsp.workbench.recheck.recheck`).
     """
 
     run: str | None
@@ -115,6 +117,8 @@ class OptimizeReport:
     stopped: str = ""
     notes: tuple[str, ...] = ()
     failure: Failure | None = field(default=None)
+    seeds: tuple[int, ...] = ()
+    rescaled: tuple[Rescaling, ...] = ()
 
     @property
     def improved(self) -> bool:

@@ -74,8 +74,8 @@ async def optimize_kernel(
     """Search for a faster version of a kernel.
 
     ``improved`` is given the report of the fastest version so far each time that there is a new
-    one. Its outputs were compared on the seeds for candidates only: :func:`recheck` with
-    ``unfinished`` does the rest.
+    one. Its outputs were compared on the seeds for candidates only: :func:`recheck` does the
+    rest.
 
     Cancelling the task stops the search and kills its runs; what was evaluated stays in the
     run store, and ``resume`` goes on from there.
@@ -311,7 +311,7 @@ class _Session:
             gates,
             self.request.search,
             lessons,
-            self._listener(outcome, evaluator),
+            self._listener(outcome, evaluator, job, others),
             static_screen(self.kernel),
             others,
         )
@@ -332,7 +332,10 @@ class _Session:
             self._told = now
             self.search.tell(f"the {role} writes, {chars:,} characters so far")
 
-    def _listener(self, baseline: Profile, evaluator: Evaluator) -> Listener:
+    def _listener(
+        self, baseline: Profile, evaluator: Evaluator, job: Job, other_seeds: Sequence[int]
+    ) -> Listener:
+        seeds = (*self.request.search.final_seeds, *other_seeds)
         told: Candidate | None = None
 
         def listen(event: SearchEvent) -> None:
@@ -344,7 +347,16 @@ class _Session:
                 return
             told = best
             report = self._report(baseline, None, evaluator)
-            self.improved(evolve(report, best=best.profile, new_text=best.source, correct=True))
+            self.improved(
+                evolve(
+                    report,
+                    best=best.profile,
+                    new_text=best.source,
+                    correct=True,
+                    seeds=seeds,
+                    rescaled=job.rescaled,
+                )
+            )
 
         return listen
 

@@ -8,7 +8,6 @@ from typing import Any
 from attrs import evolve
 
 from accelopt_lsp.agents.normalise import around_function
-from accelopt_lsp.agents.settings import SearchSettings
 from accelopt_lsp.nki.profile import Profile
 from accelopt_lsp.profiler.base import Profiler
 from accelopt_lsp.workbench.optimization import OptimizeReport
@@ -47,18 +46,17 @@ async def recheck(
     report: OptimizeReport,
     current_text: str,
     *,
-    unfinished: bool = False,
     profiler: Profiler | None = None,
     backend: str = "simulator",
 ) -> OptimizeReport | None:
     """The result for the current text, verified again; None if it no longer holds.
 
-    That of an ``unfinished`` run is verified in any case, on all seeds that a run ends with.
+    That of an unfinished run (``report.seeds``) is verified in any case, as a run does at its end.
     Both versions are profiled anew where the text changed, since a constant outside the kernel
     may have changed with it.
     """
     changed = stale(report, current_text)
-    if not changed and not unfinished:
+    if not changed and not report.seeds:
         return report
     text = refit(report, current_text)
     if text is None:
@@ -77,9 +75,14 @@ async def recheck(
     kernel = resolve_kernel(request)
     job = job_for(kernel)
     before = await chosen.profile(job)
-    seeds = SearchSettings().final_seeds if unfinished else (0,)
     after = await chosen.profile(
-        evolve(job, source=text, seeds=seeds, baseline=None if kernel.reference else current_text)
+        evolve(
+            job,
+            source=text,
+            seeds=report.seeds or (0,),
+            rescaled=report.rescaled,
+            baseline=None if kernel.reference else current_text,
+        )
     )
     if not isinstance(before, Profile) or not isinstance(after, Profile):
         return None
@@ -87,7 +90,7 @@ async def recheck(
         return None
     if after.latency_ms >= before.latency_ms:
         return None
-    checked = "all seeds" if unfinished else "one seed"
+    checked = "all seeds" if report.seeds else "one seed"
     note = f"the file changed during the run; the result was verified again on {checked}"
     return evolve(
         report,
@@ -95,6 +98,7 @@ async def recheck(
         baseline=before,
         best=after,
         new_text=text,
+        seeds=(),
         notes=(*report.notes, note) if changed else report.notes,
     )
 

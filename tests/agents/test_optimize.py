@@ -252,12 +252,13 @@ async def test_the_best_so_far_is_told_and_can_be_verified_in_full(file: Path) -
     assert latencies == sorted(set(latencies), reverse=True)
     assert told[-1].new_text == final.new_text
     profiler = FakeProfiler()
-    again = await recheck(told[-1], TEXT, unfinished=True, profiler=profiler)
+    again = await recheck(told[-1], TEXT, profiler=profiler)
     assert again is not None
     assert again.new_text == final.new_text
-    assert [seeds for _, seeds in profiler.calls] == [(), (0, 21, 42, 63, 84)]
+    assert [seeds for _, seeds in profiler.calls] == [(), told[-1].seeds]
+    assert told[-1].seeds[:5] == (0, 21, 42, 63, 84)
     wrong = FakeProfiler(wrong=frozenset({point(final.new_text or "")}))
-    assert await recheck(told[-1], TEXT, unfinished=True, profiler=wrong) is None
+    assert await recheck(told[-1], TEXT, profiler=wrong) is None
 
 
 async def test_a_result_for_a_kernel_that_changed_is_dropped(file: Path) -> None:

@@ -135,7 +135,7 @@ async def offer_unfinished(app: App, run: Run, outcome: Outcome) -> None:
         return
     found = await find_kernel(app, (run.uri, run.kernel))
     if found is not None:
-        details = {"report": outcome.report, "unfinished": True}
+        details = {"report": outcome.report}
         start_run(app, found, "recheck", f"Verify {run.kernel}", partial(verified, app), details)
 
 
