@@ -1,19 +1,22 @@
 """Does the beam help, and does the memory? Speed-up against the number of profiled candidates.
 
-    search_policies.py [KERNEL ...] [--candidates N] [--plot FILE.svg] [--json FILE]
+    search_policies.py [KERNEL ...] [--candidates N] [--plot FILE.svg] [--json FILE] [--markdown]
 
 Compares, on our example kernels and at equal cost (the same number of profiled candidates):
 
-- beam search with the memory of the other dialect's version of the same kernel,
-- beam search with an empty memory,
-- repeated sampling: every candidate is one step away from the kernel as it was.
+- beam search with a memory that is empty at first (the paper's setting),
+- beam search without one,
+- repeated sampling: every candidate is one step away from the kernel as it was;
+
+and, in a table of its own, the second kernel of a family (the same kernel in the other dialect)
+with and without the memory that the search on the first one left.
 
 The offline roles play, so the figures say what search and memory do, not how good a model is. A
-row of the table is a kernel: its best speed-up after a quarter, half and all of the candidates, for
-each policy, and the candidates that each needed for 95 % of the best speed-up of all three (a dash
-where it never got there). Candidates that a search did not need (it reached the floor, or had
-nothing left to try) count as done. Evaluations that policies share are taken from a cache; they
-count for each.
+row of a table is a kernel: its best speed-up after a quarter, half and all of the candidates, for
+each policy, and the candidates that each needed for 95 % of the best speed-up of all (a dash where
+it never got there). Candidates that a search did not need (it reached the floor, or had nothing
+left to try) count as done. Outputs are compared on one input. Evaluations that policies share are
+taken from a cache; they count for each.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
@@ -37,7 +41,8 @@ from accelopt_lsp.workbench.optimize import OptimizeRequest, optimize_kernel
 from accelopt_lsp.workbench.requests import KernelRequest
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
-POLICIES = ("beam, memory", "beam", "sampling")
+MEMORY, BEAM, SAMPLING = POLICIES = ("beam, memory", "beam", "sampling")
+SECOND = "with the first one's memory"
 REACHED = 0.95
 
 
@@ -68,8 +73,11 @@ def settings(policy: str, candidates: int, seed: int) -> SearchSettings:
         budget_seconds=None,
         fix_rounds=0,
         seed=seed,
+        final_seeds=(0,),
+        other_scales=(),
+        memory_policy="none" if policy in (BEAM, SAMPLING) else "retrieval",
     )
-    if policy == "sampling":
+    if policy == SAMPLING:
         return evolve(common, beam=1, plans=candidates, iterations=1)
     return common
 
@@ -78,10 +86,7 @@ async def search(kernel: Path, policy: str, candidates: int, data_dir: Path, see
     """One search; what it learns stays in ``data_dir``."""
     curve = Curve()
     request = OptimizeRequest(
-        KernelRequest(kernel),
-        settings(policy, candidates, seed),
-        use_memory=policy == "beam, memory",
-        data_dir=data_dir,
+        KernelRequest(kernel), settings(policy, candidates, seed), data_dir=data_dir
     )
     report = await optimize_kernel(request, curve.hear)
     if report.failure is not None:
@@ -93,22 +98,47 @@ async def search(kernel: Path, policy: str, candidates: int, data_dir: Path, see
 
 
 def sibling(kernel: Path) -> Path:
-    """The same kernel in the other dialect: the earlier member of its family."""
+    """The same kernel in the other dialect: the other member of its family."""
     other = "legacy" if kernel.parent.name == "current" else "current"
     return EXAMPLES / other / kernel.name
 
 
-async def compare(kernel: Path, candidates: int, seed: int) -> dict[str, list[float]]:
-    """Curves of all policies on one kernel."""
+async def compare(
+    kernel: Path, candidates: int, seed: int, memories: Path
+) -> dict[str, list[float]]:
+    """Curves of all policies on one kernel.
+
+    Args:
+        memories: folder with what the searches on kernels left, made where it is missing.
+    """
     curves = {}
     for policy in POLICIES:
         with tempfile.TemporaryDirectory() as scratch:
-            folder = Path(scratch)
-            if policy == "beam, memory":
-                await search(sibling(kernel), policy, candidates, folder, seed)
-            found = await search(kernel, policy, candidates, folder, seed)
+            found = await search(kernel, policy, candidates, Path(scratch), seed)
+            if policy == MEMORY:
+                keep(Path(scratch), place_of(kernel, memories))
         curves[policy] = found.upto(candidates)
+    first = sibling(kernel)
+    with tempfile.TemporaryDirectory() as scratch:
+        if not place_of(first, memories).exists():
+            await search(first, MEMORY, candidates, Path(scratch), seed)
+            keep(Path(scratch), place_of(first, memories))
+    with tempfile.TemporaryDirectory() as scratch:
+        shutil.copytree(place_of(first, memories), scratch, dirs_exist_ok=True)
+        found = await search(kernel, SECOND, candidates, Path(scratch), seed)
+    curves[SECOND] = found.upto(candidates)
     return curves
+
+
+def place_of(kernel: Path, memories: Path) -> Path:
+    return memories / f"{kernel.parent.name}-{kernel.stem}"
+
+
+def keep(data_dir: Path, place: Path) -> None:
+    """Keep the memory of a finished search, and not its runs."""
+    place.mkdir(exist_ok=True)
+    for file in data_dir.glob("memory.sqlite3*"):
+        shutil.copy(file, place)
 
 
 def needed(curve: Sequence[float], goal: float) -> int | None:
@@ -122,27 +152,51 @@ def mean(values: Iterable[float]) -> float:
     return prod(found) ** (1 / len(found))
 
 
-def show(results: dict[str, dict[str, list[float]]], candidates: int) -> None:
+def rows(
+    results: dict[str, dict[str, list[float]]], policies: Sequence[str], candidates: int
+) -> list[list[str]]:
+    """Headings, a row for each kernel, and their geometric mean."""
     places = sorted({max(1, candidates // 4), max(1, candidates // 2), candidates})
-    table = Table(title=f"best speed-up after {' / '.join(map(str, places))} candidates")
-    table.add_column("kernel")
-    for policy in POLICIES:
-        table.add_column(policy, justify="right")
-    for policy in POLICIES:
-        table.add_column(f"{policy}: to {REACHED:.0%}", justify="right")
+    table = [["kernel", *policies, *(f"{p}: to {REACHED:.0%}" for p in policies)]]
     for name, curves in results.items():
-        goal = 1 + REACHED * (max(c[-1] for c in curves.values()) - 1)
-        cells = [" / ".join(f"{curves[p][n]:.2f}" for n in places) for p in POLICIES]
-        counts = [needed(curves[p], goal) for p in POLICIES]
-        table.add_row(name, *cells, *("-" if n is None else str(n) for n in counts))
+        goal = 1 + REACHED * (max(curves[p][-1] for p in policies) - 1)
+        cells = [" / ".join(f"{curves[p][n]:.2f}" for n in places) for p in policies]
+        counts = [needed(curves[p], goal) for p in policies]
+        table.append([name, *cells, *("-" if n is None else str(n) for n in counts)])
     means = [
         " / ".join(f"{mean(c[p][n] for c in results.values()):.2f}" for n in places)
-        for p in POLICIES
+        for p in policies
     ]
-    table.add_row("geometric mean", *means, *[""] * len(POLICIES), style="bold")
-    Console(width=150).print(table)
-    for first, second in (("beam, memory", "beam"), ("beam", "sampling")):
+    table.append(["geometric mean", *means, *[""] * len(policies)])
+    return table
+
+
+def show(title: str, table: Sequence[Sequence[str]], *, markdown: bool) -> None:
+    if markdown:
+        head, *body = table
+        print(f"\n{title}\n")
+        for row in (head, ["---", *["---:"] * (len(head) - 1)], *body):
+            print(f"| {' | '.join(row)} |")
+        return
+    drawn = Table(title=title)
+    for number, heading in enumerate(table[0]):
+        drawn.add_column(heading, justify="right" if number else "left")
+    for row in table[1:]:
+        drawn.add_row(*row)
+    Console(width=150).print(drawn)
+
+
+def report(results: dict[str, dict[str, list[float]]], candidates: int, *, markdown: bool) -> None:
+    places = sorted({max(1, candidates // 4), max(1, candidates // 2), candidates})
+    after = f"best speed-up after {' / '.join(map(str, places))} candidates"
+    show(after, rows(results, POLICIES, candidates), markdown=markdown)
+    print()
+    for first, second in ((MEMORY, BEAM), (BEAM, SAMPLING), (MEMORY, SAMPLING)):
         print(verdict(results, first, second))
+    title = f"the second kernel of a family: {after}"
+    show(title, rows(results, (SECOND, MEMORY), candidates), markdown=markdown)
+    print()
+    print(verdict(results, SECOND, MEMORY))
 
 
 def verdict(results: dict[str, dict[str, list[float]]], first: str, second: str) -> str:
@@ -179,14 +233,15 @@ def plot(results: dict[str, dict[str, list[float]]], file: Path) -> None:
         for axis in axes.flat[len(results) :]:
             axis.set_visible(False)
         for axis, (name, curves) in zip(axes.flat, results.items(), strict=False):
-            for policy, style in zip(POLICIES, ("-", "--", ":"), strict=True):
+            for policy, style in zip((SECOND, *POLICIES), ("-", "-.", "--", ":"), strict=True):
                 axis.step(range(len(curves[policy])), curves[policy], style, where="post")
             axis.set_title(name, fontsize=9)
             axis.grid(alpha=0.3)
-        axes[0][0].legend(POLICIES, fontsize=7)
+        names = [f"beam, {SECOND}", *POLICIES]
+        figure.legend(names, fontsize=8, ncols=len(names), loc="upper center")
         figure.supxlabel("profiled candidates", fontsize=9)
         figure.supylabel("best speed-up", fontsize=9)
-        figure.tight_layout()
+        figure.tight_layout(rect=(0, 0, 1, 0.95))
         figure.savefig(file, metadata={"Date": None})
 
 
@@ -198,6 +253,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--candidates", type=int, default=24)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--plot", type=Path, metavar="FILE.svg")
+    parser.add_argument("--markdown", action="store_true", help="tables as in the documentation")
     parser.add_argument("--json", type=Path, metavar="FILE")
     options = parser.parse_args(arguments)
     files = sorted(p for p in EXAMPLES.glob("*/*.py") if not p.stem.endswith("_reference"))
@@ -206,10 +262,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if unknown:
         parser.error(f"no example {', '.join(sorted(unknown))}; there are: {', '.join(named)}")
     results: dict[str, Any] = {}
-    for name in options.kernels or named:
-        results[name] = asyncio.run(compare(named[name], options.candidates, options.seed))
-        print(f"{name}: done", file=sys.stderr, flush=True)
-    show(results, options.candidates)
+    with tempfile.TemporaryDirectory() as folder:
+        memories = Path(folder)
+        for name in options.kernels or named:
+            done = compare(named[name], options.candidates, options.seed, memories)
+            results[name] = asyncio.run(done)
+            print(f"{name}: done", file=sys.stderr, flush=True)
+    report(results, options.candidates, markdown=options.markdown)
     if options.plot is not None:
         plot(results, options.plot)
     if options.json is not None:

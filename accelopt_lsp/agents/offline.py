@@ -17,10 +17,11 @@ from typing import TypeVar
 from attrs import evolve
 
 from accelopt_lsp import __version__
+from accelopt_lsp.agents.evidence import Evidence, kind_of
 from accelopt_lsp.agents.gates import widest_float
 from accelopt_lsp.agents.normalise import function_text
 from accelopt_lsp.agents.off_loop import off_loop
-from accelopt_lsp.agents.retrieval import experience_id, structure_score
+from accelopt_lsp.agents.retrieval import experience_id
 from accelopt_lsp.agents.roles import (
     Attempt,
     Candidate,
@@ -42,6 +43,8 @@ from accelopt_lsp.rewrites import catalogue
 from accelopt_lsp.rewrites.base import NotApplicable, Rewrite, RewriteContext, Site
 
 T = TypeVar("T")
+LIKELY = 0.9
+"""A planner with proven steps plans no more of them than make one success this likely."""
 _KEPT_CONTEXTS = 16
 MOST_SITES = 20
 """Sites that are shown to another planner."""
@@ -142,10 +145,14 @@ class OfflineAgent:
         fruitless: Sequence[Plan],
     ) -> list[Plan]:
         shares = _LineShares(candidate.source, candidate.profile)
-        chosen = self._ranked(problem, candidate, experiences, seed, tried, fruitless, shares)
+        want = tags_of(problem, candidate.source, candidate.profile)
+        evidence = Evidence.of(experiences, want, candidate.steps)
+        ranked = self._ranked(problem, candidate, evidence, seed, tried, fruitless, shares)
+        proven, rest = _parted(ranked, evidence)
+        # What is proven comes first and alone: so the search goes deeper for the same effort.
+        chosen = _enough(proven, count, evidence) or _mixed(rest, count)
         return [
-            _as_plan(rewrite, site, candidate.profile, shares, experiences)
-            for rewrite, site in _mixed(chosen, count)
+            _as_plan(rewrite, site, candidate.profile, shares, evidence) for rewrite, site in chosen
         ]
 
     async def sites(
@@ -159,8 +166,10 @@ class OfflineAgent:
     ) -> list[Site]:
         """Where the catalogue applies, best first, a few of each rewrite: for other planners."""
         shares = _LineShares(candidate.source, candidate.profile)
+        want = tags_of(problem, candidate.source, candidate.profile)
+        evidence = Evidence.of(experiences, want, candidate.steps)
         ranked = await off_loop(
-            lambda: self._ranked(problem, candidate, experiences, seed, tried, (), shares)
+            lambda: self._ranked(problem, candidate, evidence, seed, tried, (), shares)
         )
         return [site for _, site in _mixed(ranked, MOST_SITES)]
 
@@ -168,30 +177,33 @@ class OfflineAgent:
         self,
         problem: Problem,
         candidate: Candidate,
-        experiences: Sequence[Experience],
+        evidence: Evidence,
         seed: int,
         tried: Sequence[Plan],
         fruitless: Sequence[Plan],
         shares: _LineShares,
     ) -> list[tuple[Rewrite, Site]]:
-        """Sites that were not tried yet, by profile and experience."""
+        """Sites that were not tried yet: those that memory speaks for, by the profile, the others.
+
+        What memory speaks for comes by the share of the time that it may save, everything else by
+        the share that it is about; last comes what memory speaks against.
+        """
         done = {(plan.rewrite, plan.line, repr(sorted(plan.parameters.items()))) for plan in tried}
-        want = tags_of(problem, candidate.source, candidate.profile)
         choose = random.Random(f"{seed}/{candidate.fingerprint}")
-        scored: list[tuple[float, int, Rewrite, Site]] = []
+        scored: list[tuple[float, float, int, Rewrite, Site]] = []
         first, last = problem.focus or (1, len(candidate.source))
         for position, (rewrite, site) in enumerate(self._sites(problem, candidate.source)):
             if not first <= site.line <= last:
                 continue
             if (rewrite.name, site.line, repr(sorted(site.parameters.items()))) in done:
                 continue
-            score = _score(rewrite, site, candidate.profile, shares, experiences, want)
-            scored.append((score + 0.01 * choose.random(), position, rewrite, site))
+            score = _score(rewrite, site, candidate.profile, shares) + 0.01 * choose.random()
+            scored.append((evidence.expected(site), score, position, rewrite, site))
         hopeless = {_gist(plan.rewrite, plan.title) for plan in fruitless}
-        fresh = [e for e in scored if _gist(e[2].name, e[3].description) not in hopeless]
+        fresh = [e for e in scored if _gist(e[3].name, e[4].description) not in hopeless]
         scored = fresh or scored
-        scored.sort(key=lambda entry: (-entry[0], entry[1]))
-        return [(rewrite, site) for _, _, rewrite, site in scored]
+        scored.sort(key=lambda entry: (-entry[0], -entry[1], entry[2]))
+        return [(rewrite, site) for _, _, _, rewrite, site in scored]
 
     # -- executor ---------------------------------------------------------------------
 
@@ -271,9 +283,10 @@ class OfflineAgent:
         tags = tags_of(problem, first.source, first.profile)
         evidence = _evidence(pair, problem)
         slow, fast = (function_text(s, problem.function) for s in (pair.slow[0], pair.fast[0]))
+        kind = None if plan.rewrite is None else kind_of(plan.rewrite, plan.parameters)
         return Experience(
             id=experience_id(
-                plan.rewrite or title,
+                kind or title,
                 str(pair.helpful),
                 tags.bottleneck or "",
                 tags.dialect or "",
@@ -295,7 +308,7 @@ class OfflineAgent:
                 kernel=problem.function,
                 created=time.time(),
             ),
-            rewrite=plan.rewrite,
+            rewrite=kind,
             slow=slow,
             fast=fast,
         )
@@ -344,24 +357,10 @@ class _LineShares:
         return sum(share for at, share in self._by_line.items() if first <= at <= last)
 
 
-def _score(
-    rewrite: Rewrite,
-    site: Site,
-    profile: Profile,
-    shares: _LineShares,
-    experiences: Sequence[Experience],
-    want: Tags,
-) -> float:
+def _score(rewrite: Rewrite, site: Site, profile: Profile, shares: _LineShares) -> float:
     score = relief(rewrite.description.bottlenecks, site.line, profile)
     score += 0.4 * shares.of(site.line) + 0.2 * shares.of_nest(site.line)
-    score -= 0.15 * site.rank
-    for experience in experiences:
-        if experience.rewrite != rewrite.name:
-            continue
-        likeness = structure_score(experience.tags, want)
-        weight = likeness * experience.win_rate * min(1.0, experience.ratio - 1.0)
-        score += weight if experience.helpful else -weight
-    return score
+    return score - 0.15 * site.rank
 
 
 _RELIEVED: Mapping[str, tuple[Resource, ...]] = {
@@ -403,6 +402,35 @@ def relief(bottlenecks: Sequence[str], line: int, profile: Profile) -> float:
     return max([found, *(1.0 - 1.0 / w.speedup for w in hoisted)])
 
 
+def _parted(
+    ranked: Sequence[tuple[Rewrite, Site]], evidence: Evidence
+) -> tuple[list[tuple[Rewrite, Site]], list[tuple[Rewrite, Site]]]:
+    """The best site of each kind that memory speaks for, and everything else."""
+    proven: dict[str, tuple[Rewrite, Site]] = {}
+    rest = []
+    for rewrite, site in ranked:
+        kind = kind_of(site.rewrite, site.parameters)
+        if evidence.proven(site) and kind not in proven:
+            proven[kind] = (rewrite, site)
+        else:
+            rest.append((rewrite, site))
+    return list(proven.values()), rest
+
+
+def _enough(
+    proven: Sequence[tuple[Rewrite, Site]], count: int, evidence: Evidence
+) -> list[tuple[Rewrite, Site]]:
+    """As many proven steps as make it likely that one helps: the rest of the effort goes deeper."""
+    chosen: list[tuple[Rewrite, Site]] = []
+    failing = 1.0
+    for rewrite, site in proven[:count]:
+        chosen.append((rewrite, site))
+        failing *= 1.0 - evidence.chance(site)
+        if failing <= 1.0 - LIKELY:
+            break
+    return chosen
+
+
 def _mixed(ranked: Sequence[tuple[Rewrite, Site]], count: int) -> list[tuple[Rewrite, Site]]:
     """The first ``count``, but no more than half of them from one rewrite while others wait."""
     most = max(1, (count + 1) // 2)
@@ -420,7 +448,7 @@ def _as_plan(
     site: Site,
     profile: Profile,
     shares: _LineShares,
-    experiences: Sequence[Experience],
+    evidence: Evidence,
 ) -> Plan:
     reasons = [site.benefit] if site.benefit else []
     reasons += _limits(profile)
@@ -429,9 +457,9 @@ def _as_plan(
         reasons.append(f"line {site.line} takes {share:.0%} of the time")
     elif nest >= 0.005:
         reasons.append(f"the loops around line {site.line} take {nest:.0%} of the time")
-    drawn = tuple(e.id for e in experiences if e.rewrite == rewrite.name)
+    drawn = evidence.ids(site)
     if drawn:
-        reasons.append(f"{len(drawn)} experience(s) with this strategy")
+        reasons.append(evidence.reason(site))
     return Plan(
         title=site.description or rewrite.title,
         rationale="; ".join(reasons),

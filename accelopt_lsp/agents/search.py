@@ -10,7 +10,6 @@ waits for all of its evaluations, and ties are broken by a candidate's place in 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -41,6 +40,7 @@ from accelopt_lsp.agents.selection import (
     distinct,
     fruitless,
     notable,
+    shown,
     simplest_first,
 )
 from accelopt_lsp.agents.settings import SearchSettings
@@ -149,6 +149,7 @@ class BeamSearch:
         self._tried: dict[str, list[Plan]] = {}
         self._attempts: dict[tuple[int, ...], Attempt] = {}
         self._verified: dict[tuple[int, ...], Candidate] = {}
+        self._experiences: tuple[Experience, ...] = ()
         self._iteration = 0
         self._learned = 0
         self._message = ""
@@ -167,8 +168,9 @@ class BeamSearch:
         self._verified[()] = baseline
         self._baseline = baseline
         self._evaluator.on_finished = self.tell
-        shown = 0 if settings.memory_policy == "none" else settings.exp_n
-        experiences: deque[Experience] = deque(self._lessons.initial[:shown], maxlen=shown)
+        if settings.memory_policy != "none":
+            initial = self._lessons.initial
+            self._experiences = shown((), initial, settings.exp_n, settings.memory_policy)
         beam = [baseline]
         stopped = "all iterations done"
         idle = 0
@@ -182,7 +184,7 @@ class BeamSearch:
                 for iteration in range(1, settings.iterations + 1):
                     self._iteration = iteration
                     before = beam[0].latency_ms
-                    beam = await self._iterate(problem, beam, experiences)
+                    beam = await self._iterate(problem, beam)
                     gained = beam[0].latency_ms < before * (1 - settings.min_improvement)
                     idle = 0 if gained else idle + 1
                     if self._at_floor(beam[0]):
@@ -224,13 +226,9 @@ class BeamSearch:
 
     # -- one iteration ----------------------------------------------------------------
 
-    async def _iterate(
-        self, problem: Problem, beam: list[Candidate], experiences: deque[Experience]
-    ) -> list[Candidate]:
+    async def _iterate(self, problem: Problem, beam: list[Candidate]) -> list[Candidate]:
         iteration = self._iteration
-        planned = await _gather(
-            self._plan(problem, candidate, tuple(experiences)) for candidate in beam
-        )
+        planned = await _gather(self._plan(problem, candidate) for candidate in beam)
         orders: list[tuple[tuple[int, ...], Candidate, Plan]] = []
         self._out_of_plans = not any(planned)
         for place, (candidate, plans) in enumerate(zip(beam, planned, strict=True)):
@@ -249,21 +247,22 @@ class BeamSearch:
         if self._settings.memory_policy != "none":
             pairs = await self._pairs(problem)
             learned = await self._lessons.learn(problem, self._roles.summarizer, pairs)
-            experiences.extend(learned)
+            settings = self._settings
+            self._experiences = shown(
+                self._experiences, learned, settings.exp_n, settings.memory_policy
+            )
         self._learned = iteration
         self._lessons.iteration(iteration, self._current(), chosen, self._settings.fast_threshold)
         self.tell(f"iteration {iteration}: best {chosen[0].latency_ms:.4g} ms")
         return chosen
 
-    async def _plan(
-        self, problem: Problem, candidate: Candidate, experiences: Sequence[Experience]
-    ) -> Sequence[Plan]:
+    async def _plan(self, problem: Problem, candidate: Candidate) -> Sequence[Plan]:
         tried = tuple(self._tried.get(candidate.fingerprint, ()))
         try:
             plans = await self._roles.planner.plan(
                 problem,
                 candidate,
-                experiences,
+                self._experiences,
                 self._settings.plans,
                 seed=self._settings.seed,
                 tried=tried,

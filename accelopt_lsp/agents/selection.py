@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Sequence
 
-from accelopt_lsp.agents.roles import Attempt, Candidate, Pair, Plan, Verdict
+from accelopt_lsp.agents.roles import Attempt, Candidate, Experience, Pair, Plan, Verdict
 
 
 def ranked(attempts: Iterable[Attempt]) -> list[Attempt]:
@@ -26,11 +26,16 @@ def notable(
 ) -> list[Attempt]:
     """At most ``most`` attempts whose speed-up is ``wanted``, the most notable first.
 
-    One a plan; and one for each rewrite of a candidate, since the same rewrite with other
-    parameters teaches the same lesson.
+    One a plan, and a plan that made something faster is none of what to avoid, whatever its other
+    attempts did. One for each rewrite of a candidate, since the same rewrite with other parameters
+    teaches the same lesson.
     """
     sign = 1.0 if slowest else -1.0
-    usable = [a for a in attempts if a.speedup is not None and wanted(a.speedup)]
+    known = [a for a in attempts if a.speedup is not None]
+    gained = {a.order[:3] for a in known if (a.speedup or 0.0) > 1.0}
+    usable = [
+        a for a in known if wanted(a.speedup or 0.0) and not (slowest and a.order[:3] in gained)
+    ]
     usable.sort(key=lambda a: (sign * (a.speedup or 0.0), a.order))
     chosen: dict[tuple[object, ...], Attempt] = {}
     for attempt in usable:
@@ -63,6 +68,21 @@ def simplest_first(attempts: Iterable[Attempt], alike: float) -> list[Attempt]:
         ordered.append(chosen)
         rest.remove(chosen)
     return ordered
+
+
+def shown(
+    known: Sequence[Experience], learned: Sequence[Experience], most: int, policy: str
+) -> tuple[Experience, ...]:
+    """The experiences for the next planner, at most ``most``.
+
+    A queue drops what came first. What was retrieved comes best first, so there the least fitting
+    makes room for what this run has learned.
+    """
+    if most == 0:
+        return ()
+    if policy == "queue":
+        return (*known, *learned)[-most:]
+    return (*learned, *known)[:most]
 
 
 def as_candidate(attempt: Attempt) -> Candidate:

@@ -50,7 +50,7 @@ class SearchSettings:
     attempts: int = 1
     iterations: int = 10
     fix_rounds: int = 2
-    top_k: int = 4
+    top_k: int = 8
     exp_n: int = 16
     fast_threshold: float = 1.04
     slow_threshold: float = 1 / 1.15
@@ -58,7 +58,7 @@ class SearchSettings:
     budget_seconds: float | None = 300.0
     max_evaluations: int | None = None
     concurrency: int = 2
-    patience: int = 2
+    patience: int = 3
     floor_margin: float = 0.02
     min_improvement: float = 0.005
     verify_seeds: tuple[int, ...] = (0,)
