@@ -19,13 +19,13 @@ import accelopt_lsp
 from accelopt_lsp.cli_bench import bench
 from accelopt_lsp.cli_memory import memory, runs
 from accelopt_lsp.cli_migrate import migrate
+from accelopt_lsp.cli_optimize import optimize
 from accelopt_lsp.cli_options import (
     FINDINGS,
     INTERRUPTED,
     USAGE,
     ArgumentType,
     KernelType,
-    LinesType,
     TargetType,
     cache_option,
     fail,
@@ -290,134 +290,6 @@ def _profile_folder(request: ProfileRequest, as_json: bool) -> None:
 
 
 @cli.command()
-@kernel_options
-@click.option("--backend", default="simulator", show_default=True, help="What runs attempts.")
-@click.option(
-    "--agents",
-    type=click.Choice(["offline", "llm"]),
-    default="offline",
-    show_default=True,
-    help="Who plans and writes: the built-in catalogue of rewrites, or language models.",
-)
-@click.option("--llm-url", metavar="URL", help="OpenAI-compatible endpoint, http://HOST:PORT/v1.")
-@click.option("--model", metavar="NAME", help="Model of all roles; implies --agents llm.")
-@click.option(
-    "--budget-usd", type=click.FloatRange(0, min_open=True), help="Dollars for models, by prices."
-)
-@click.option("--budget-tokens", type=click.IntRange(1), help="Tokens for models.")
-@click.option("--beam", type=click.IntRange(1), help="Candidates kept after each iteration.")
-@click.option("--plans", type=click.IntRange(1), help="Plans for each candidate.")
-@click.option("--attempts", type=click.IntRange(1), help="Tries at each plan.")
-@click.option("--iterations", type=click.IntRange(0), help="Iterations of the search.")
-@click.option("--fix-rounds", type=click.IntRange(0), help="Repairs of a failed attempt.")
-@click.option("--budget-seconds", type=click.FloatRange(0, min_open=True), help="Time to search.")
-@click.option("--seed", type=int, help="Makes a run repeatable.")
-@click.option(
-    "--lines",
-    type=LinesType(),
-    metavar="A-B",
-    help="Only steps about these lines of the file, such as one loop.",
-)
-@click.option("--allow-lower-precision", is_flag=True, help="Accept narrower data types.")
-@click.option("--no-memory", is_flag=True, help="Neither use nor fill the optimization memory.")
-@cache_option
-@click.option("--resume", metavar="RUN", help="Go on with an interrupted run.")
-@click.option("--replay", metavar="RUN", help="Repeat a run with its models' recorded replies.")
-@click.option("--out", type=click.Path(path_type=Path), help="Write the result to this file.")
-@click.option("--in-place", is_flag=True, help="Write the result over the kernel's file.")
-@click.option("--diff", is_flag=True, help="Show what changed.")
-@click.option(
-    "--read",
-    "read_paths",
-    type=click.Path(path_type=Path),
-    multiple=True,
-    help="Further folder that the kernel may read. Repeatable.",
-)
-def optimize(
-    kernel: tuple[Path, str | None],
-    target: str | None,
-    reference: Path | None,
-    arguments: tuple[tuple[str, ArgumentSpec], ...],
-    grid: tuple[int, ...],
-    as_json: bool,
-    backend: str,
-    agents: str,
-    llm_url: str | None,
-    model: str | None,
-    budget_usd: float | None,
-    budget_tokens: int | None,
-    no_memory: bool,
-    no_cache: bool,
-    resume: str | None,
-    replay: str | None,
-    out: Path | None,
-    in_place: bool,
-    diff: bool,
-    read_paths: tuple[Path, ...],
-    **search: Any,
-) -> None:
-    """Search for a faster version of a kernel, verified on five inputs.
-
-    Exit status 1 means that nothing faster was found. An interrupted run can be resumed.
-
-    \b
-    accelopt optimize kernel.py --diff                       the built-in catalogue
-    accelopt optimize kernel.py --llm-url http://localhost:11434 --model NAME
-    A model at any OpenAI-compatible endpoint; the key comes from ACCELOPT_LLM_API_KEY.
-    """
-    from accelopt_lsp.agents.settings import SearchSettings
-    from accelopt_lsp.cli_output import (
-        console,
-        error_console,
-        search_progress,
-        show_failure,
-        show_optimization,
-    )
-    from accelopt_lsp.workbench.optimize import OptimizeRequest, optimize_kernel
-    from accelopt_lsp.workbench.requests import write_source
-
-    if out is not None and in_place:
-        fail("--out and --in-place exclude each other")
-    if resume is not None and replay is not None:
-        fail("--resume and --replay exclude each other")
-    chosen = {name: value for name, value in search.items() if value is not None}
-    request = OptimizeRequest(
-        kernel=kernel_request(kernel, target, reference, arguments, grid),
-        search=SearchSettings(**chosen),
-        agents="llm" if model or llm_url else agents,
-        llm={
-            "base_url": llm_url,
-            "model": model,
-            "budget_usd": budget_usd,
-            "budget_tokens": budget_tokens,
-        },
-        backend=backend,
-        read_paths=tuple(p.resolve() for p in read_paths),
-        use_memory=not no_memory,
-        use_cache=not no_cache,
-        resume=resume,
-        replay=replay,
-    )
-    with search_progress(not as_json) as progress:
-        report = run_async(optimize_kernel(request, progress))
-    if as_json:
-        print_json(report.to_json())
-    elif report.failure is None:
-        show_optimization(console(), report, with_diff=diff)
-    if report.failure is not None:
-        if not as_json:
-            show_failure(report.failure, str(report.kernel.path))
-        raise SystemExit(FINDINGS)
-    if not report.improved:
-        raise SystemExit(FINDINGS)
-    destination = report.kernel.path if in_place else out
-    if destination is not None:
-        with usage_errors():
-            write_source(destination, report.new_text, like=report.kernel.path)
-        error_console().print(f"wrote {destination}")
-
-
-@cli.command()
 @click.argument("first", type=KernelType(), metavar="A[::FUNCTION]")
 @click.argument("second", type=KernelType(), metavar="B[::FUNCTION]")
 @click.option("--target", type=TargetType(), help=f"Hardware: {', '.join(target_names())}.")
@@ -560,6 +432,7 @@ def doctor(as_json: bool) -> None:
 
 cli.add_command(bench)
 cli.add_command(migrate)
+cli.add_command(optimize)
 cli.add_command(memory)
 cli.add_command(runs)
 

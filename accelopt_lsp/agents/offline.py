@@ -32,7 +32,6 @@ from accelopt_lsp.agents.roles import (
     Plan,
     Problem,
     Roles,
-    Tags,
     Usage,
 )
 from accelopt_lsp.agents.situations import tags_of

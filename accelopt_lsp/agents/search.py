@@ -60,6 +60,7 @@ class SearchEvent:
         message: what is being tried.
         fraction: share of the search that is done, as far as one can tell.
         usage: what the roles have spent.
+        run: id in the run store, where there is one.
         verified: fastest kernel so far whose outputs were compared, on the seeds for candidates;
             None if none is faster than the baseline.
     """
@@ -74,6 +75,7 @@ class SearchEvent:
     fraction: float
     usage: Usage = Usage()
     verified: Candidate | None = field(default=None, repr=False)
+    run: str | None = None
 
     @property
     def speedup(self) -> float:

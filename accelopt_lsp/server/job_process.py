@@ -208,8 +208,8 @@ async def optimize(request: Request, report: Report) -> Outcome:
 
 
 async def _optimize(request: Request, report: Report) -> Outcome:
-    from accelopt_lsp.agents.search import SearchSettings
     from accelopt_lsp.workbench.optimize import OptimizeRequest, optimize_kernel
+    from accelopt_lsp.workbench.searching import search_settings
 
     def listen(event: SearchEvent) -> None:
         report(_progress_line(event), event.fraction)
@@ -219,7 +219,7 @@ async def _optimize(request: Request, report: Report) -> Outcome:
 
     details = request.details
     budget = details.get("budget_seconds")
-    search = SearchSettings(lines=details.get("lines"))
+    search = evolve(search_settings(Path(request.path), {}), lines=details.get("lines"))
     if budget is not None:
         search = evolve(search, budget_seconds=budget)
     report("running the kernel as it is", None)

@@ -22,7 +22,7 @@ from accelopt_lsp.analysis.syntax import Document
 from accelopt_lsp.nki.diagnostics import Diagnostic, Severity
 from accelopt_lsp.profiler.base import Failure, FailureKind
 from accelopt_lsp.workbench.requests import RequestError, ResolvedKernel
-from accelopt_lsp.workbench.settings import llm_table
+from accelopt_lsp.workbench.settings import other_table
 
 if TYPE_CHECKING:
     from accelopt_lsp.agents.llm.client import ChatModels, Exchange, Recorder
@@ -54,7 +54,7 @@ def models_for(
     from accelopt_lsp.agents.llm.settings import LlmSettingsError, llm_settings
 
     try:
-        settings = llm_settings(llm_table(path), given)
+        settings = llm_settings(other_table(path, "llm"), given)
         settings.check()
     except LlmSettingsError as error:
         raise RequestError(str(error)) from None

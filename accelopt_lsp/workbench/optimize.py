@@ -341,7 +341,7 @@ class _Session:
         def listen(event: SearchEvent) -> None:
             nonlocal told
             if self.progress is not None:
-                self.progress(event)
+                self.progress(evolve(event, run=self.run_id))
             best = event.verified
             if self.improved is None or best is None or best is told:
                 return

@@ -16,7 +16,7 @@ from accelopt_lsp.nki.diagnostics import Severity
 from accelopt_lsp.nki.dialects import is_version
 from accelopt_lsp.nki.targets import get_target
 
-_OTHER_TABLES = ("llm",)
+_OTHER_TABLES = ("llm", "search")
 """Tables that belong to other rooms."""
 
 
@@ -181,15 +181,15 @@ def _entry(name: str, key: str, value: Any) -> tuple[str, Any]:
         raise SettingsError(str(error), (name.replace("_", "-"), key)) from None
 
 
-def llm_table(path: Path) -> Mapping[str, Any]:
-    """``[tool.accelopt.llm]`` of a file's project, as it stands there.
+def other_table(path: Path, name: str) -> Mapping[str, Any]:
+    """``[tool.accelopt.NAME]`` of a file's project, as it stands there.
 
     Raises:
         SettingsError: ``pyproject.toml`` cannot be read, or it is no table.
     """
-    found = _whole_table(path).get("llm", {})
+    found = _whole_table(path).get(name, {})
     if not isinstance(found, dict):
-        raise SettingsError("[tool.accelopt.llm] must be a table")
+        raise SettingsError(f"[tool.accelopt.{name}] must be a table")
     return found
 
 
