@@ -71,6 +71,7 @@ class Client:
         messages: texts that the server showed or logged.
         progress: values of ``$/progress`` by token.
         pushed: last published diagnostics by document.
+        applies: whether edits of the server are accepted (their text is not kept here).
         answer: chooses among the titles of a question; None dismisses it.
     """
 
@@ -82,6 +83,7 @@ class Client:
         self.progress: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
         self.pushed: dict[str, Any] = {}
         self.answer: Callable[[str, list[str]], str | None] = lambda question, titles: None
+        self.applies = True
         self.settings: dict[str, Any] = {}
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._number = 0
@@ -219,7 +221,7 @@ class Client:
         if method == "workspace/configuration":
             return [self.settings for _ in params["items"]]
         if method == "workspace/applyEdit":
-            return {"applied": True}
+            return {"applied": self.applies}
         if method == "window/showDocument":
             return {"success": True}
         if method == "window/showMessageRequest":
