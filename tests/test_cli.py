@@ -243,8 +243,26 @@ def test_every_rule_has_a_page() -> None:
 def test_doctor_finds_this_installation_fine() -> None:
     result = run("doctor", "--json")
     assert result.exit_code == 0, result.output
-    names = [f["name"] for f in json.loads(result.stdout)["findings"]]
-    assert "pygls" in names
+    findings = {f["name"]: f for f in json.loads(result.stdout)["findings"]}
+    assert "pygls" in findings
+    for tried in ("kernel run", "language server"):
+        assert findings[tried]["ok"] is True
+        assert findings[tried]["detail"].endswith(" s")
+
+
+def test_doctor_says_what_does_not_work(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text('[tool.accelopt]\n\ntargt = "trn2"\n')
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("accelopt_lsp.workbench.doctor_runs.KERNEL", "no kernel")
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "no-python"))
+    result = run("doctor", "--json")
+    assert result.exit_code == 2
+    findings = {f["name"]: f for f in json.loads(result.stdout)["findings"]}
+    assert findings["project settings"]["ok"] is False
+    assert "pyproject.toml:3: unknown setting 'targt'" in findings["project settings"]["detail"]
+    assert findings["kernel run"]["ok"] is False
+    assert "kernel" in findings["kernel run"]["detail"]
+    assert findings["language server"]["ok"] is False
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")

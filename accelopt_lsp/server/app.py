@@ -10,7 +10,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Coroutine, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
@@ -30,6 +30,7 @@ from accelopt_lsp.server.findings import Findings
 from accelopt_lsp.server.jobs import JOB_CHILD, Jobs
 from accelopt_lsp.server.logs import ClientLog
 from accelopt_lsp.server.protocol import Server
+from accelopt_lsp.server.refreshing import Refresher
 from accelopt_lsp.server.snapshot import KernelView
 from accelopt_lsp.server.strategies import Strategies
 from accelopt_lsp.server.transport import IN_TERMINAL, NotLsp, serve_stdio, serve_tcp
@@ -186,20 +187,27 @@ class App:
 
     def refresh(self, *, diagnostics: bool = True) -> None:
         """Have the client ask again for what it shows."""
-        if self.client.refreshes_hints:
-            self.spawn(self._ignoring(self.server.workspace_inlay_hint_refresh_async(None)))
-        if self.client.refreshes_tokens:
-            self.spawn(self._ignoring(self.server.workspace_semantic_tokens_refresh_async(None)))
-        if self.client.refreshes_lenses:
-            self.spawn(self._ignoring(self.server.workspace_code_lens_refresh_async(None)))
-        if diagnostics and self.client.pulls_diagnostics and self.client.refreshes_diagnostics:
-            self.spawn(self._ignoring(self.server.workspace_diagnostic_refresh_async(None)))
+        kinds = ("hints", "tokens", "lenses", *(("diagnostics",) if diagnostics else ()))
+        self.refresher.ask(kinds)
 
-    async def _ignoring(self, request: Any) -> None:
-        try:
-            await request
-        except Exception as error:
-            logger.info("the client refused a request: %s", error)
+    @cached_property
+    def refresher(self) -> Refresher:
+        client, server = self.client, self.server
+        able = {
+            "hints": client.refreshes_hints,
+            "tokens": client.refreshes_tokens,
+            "lenses": client.refreshes_lenses,
+            "diagnostics": client.pulls_diagnostics and client.refreshes_diagnostics,
+        }
+        requests = {
+            "hints": server.workspace_inlay_hint_refresh_async,
+            "tokens": server.workspace_semantic_tokens_refresh_async,
+            "lenses": server.workspace_code_lens_refresh_async,
+            "diagnostics": server.workspace_diagnostic_refresh_async,
+        }
+        return Refresher(
+            self.spawn, {k: partial(send, None) for k, send in requests.items() if able[k]}
+        )
 
     def diagnostics_changed(self, uri: str) -> None:
         """Diagnostics changed without an edit."""

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.metadata
 import importlib.util
 import os
 import platform
 import sqlite3
 import sys
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from attrs import frozen
 
 import accelopt_lsp
 from accelopt_lsp.agents.database import data_dir
+from accelopt_lsp.profiler.store import cache_dir
+from accelopt_lsp.workbench.doctor_runs import (
+    Unanswered,
+    kernel_runs,
+    script,
+    script_beside_python,
+    server_answers,
+)
+from accelopt_lsp.workbench.project_file import project_problems
 
 
 @frozen(slots=True)
@@ -48,16 +59,64 @@ _PACKAGES = (
 
 
 def examine() -> tuple[Finding, ...]:
-    """Check this installation. Never raises."""
+    """Check this installation; the server and a kernel are run for it. Never raises."""
     return (
         Finding("accelopt-lsp", True, f"{accelopt_lsp.__version__} in {_home()}"),
         _python(),
         *(_package(name) for name in _PACKAGES),
         _sqlite(),
         _data_folder(),
+        _cache_folder(),
         _sandbox(),
+        _tried("kernel run", kernel_runs, "a kernel ran in the sandbox"),
+        _tried("language server", server_answers, "answered initialize"),
+        _editors(),
+        _project(),
         _sdk(),
     )
+
+
+def _tried(name: str, work: Callable[[], Awaitable[float]], done: str) -> Finding:
+    """Try something out; a defect of ours is a finding, too."""
+
+    async def run() -> float:
+        return await work()
+
+    try:
+        seconds = asyncio.run(run())
+    except Exception as error:
+        what = str(error) if isinstance(error, Unanswered) else f"{type(error).__name__}: {error}"
+        return Finding(name, False, f"{what}; ACCELOPT_LOG_LEVEL=DEBUG says more")
+    return Finding(name, True, f"{done} in {seconds:.1f} s")
+
+
+def _editors() -> Finding:
+    """What an editor has to start."""
+    found, own = script(), script_beside_python()
+    if found is not None:
+        return Finding("editors", True, f"start {found}; docs/editors.md has their settings")
+    command = str(own) if own is not None else f"{sys.executable} -m accelopt_lsp serve"
+    return Finding(
+        "editors",
+        None,
+        f"accelopt-lsp is not on the PATH: have your editor start {command}",
+    )
+
+
+def _project() -> Finding:
+    """The settings that hold in the working folder."""
+    name = "project settings"
+    try:
+        found = project_problems(Path.cwd())
+    except OSError as error:
+        return Finding(name, None, str(error))
+    if found is None:
+        return Finding(name, None, "no pyproject.toml here; the defaults count")
+    file, problems = found
+    if not problems:
+        return Finding(name, True, str(file))
+    first = problems[0]
+    return Finding(name, False, f"{file}:{first.span.start.line}: {first.message}")
 
 
 def _home() -> Path:
@@ -101,6 +160,20 @@ def _data_folder() -> Finding:
         "data folder",
         False,
         f"{folder} cannot be written; set ACCELOPT_DATA_DIR to a folder that can",
+    )
+
+
+def _cache_folder() -> Finding:
+    folder = cache_dir()
+    existing = folder
+    while not existing.exists():
+        existing = existing.parent
+    if os.access(existing, os.W_OK):
+        return Finding("cache folder", True, str(folder))
+    return Finding(
+        "cache folder",
+        None,
+        f"{folder} cannot be written: nothing is kept between runs; set ACCELOPT_CACHE_DIR",
     )
 
 
