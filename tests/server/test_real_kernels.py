@@ -57,7 +57,7 @@ async def test_what_an_editor_shows_of_a_kernel(real: Session, workspace: Path):
     assert "estimated" in title
     assert "bound" in title
     assert "trn2" in title
-    assert actions == ["Optimize", "Profile"]
+    assert actions == ["Optimize", "Profile", "Timeline", "Target"]
     page = await real.hover(uri, "nisa.nc_matmul", 8)
     assert page is not None
     assert "Executions: 32" in page
