@@ -16,6 +16,7 @@ from accelopt_lsp.analysis.hints import build_hints
 from accelopt_lsp.analysis.kernels import KernelSource, detect_dialect, find_kernels
 from accelopt_lsp.analysis.known_kernels import find_known, keep_known, kernel_key
 from accelopt_lsp.analysis.machine import MAX_STEPS, Machine
+from accelopt_lsp.analysis.repeated_loads import repeated_loads
 from accelopt_lsp.analysis.results import (
     AnalysisOptions,
     FileAnalysis,
@@ -258,6 +259,7 @@ def _read(
         workload=workload,
         profile=profile,
         hints=build_hints(workload, profile),
+        repeated_loads=repeated_loads(facts, machine, profile),
         diagnostics=_reported(document, without_repeats(diagnostics), options),
         dependencies=machine.home.dependencies(),
         steps=machine.budget.steps,

@@ -164,7 +164,7 @@ def _line(
         shape=last.types.get(RESULT) or last.types.get("dst"),
         descriptor_bytes=min(traffic.descriptors, default=None),
         reload_factor=reload_factor(records),
-        reload_loops=_reload_loops(records),
+        reload_loops=reload_loops(records),
         traffic=traffic,
         engine_bytes=sum_counts(part.engine_bytes for part in parts),
         flops=sum_counts(part.flops for part in parts),
@@ -201,7 +201,8 @@ def reload_factor(records: Iterable[Record]) -> float | None:
     return max(1.0, total / max(unique, 1))
 
 
-def _reload_loops(records: Iterable[Record]) -> tuple[tuple[int, str, int], ...]:
+def reload_loops(records: Iterable[Record]) -> tuple[tuple[int, str, int], ...]:
+    """Loops over which the same bytes are read again: (line, variable, trips)."""
     found: dict[LoopKey, int] = {}
     for record in records:
         view = loaded_view(record)

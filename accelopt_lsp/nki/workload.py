@@ -106,6 +106,28 @@ class TensorTraffic:
 
 
 @frozen(slots=True)
+class RepeatedLoad:
+    """A load that brings the same bytes again, and what the kernel would take without that.
+
+    Attributes:
+        line: of the load.
+        tensor, tile: what is loaded, and what it is loaded into; empty without a name.
+        factor: how often each byte is loaded.
+        loops: loops over which it repeats: (line, variable, trips).
+        before_ns, after_ns: estimated latency of the kernel as it is, and at least if the load
+            brought every byte once.
+    """
+
+    line: int
+    tensor: str
+    tile: str
+    factor: float
+    loops: tuple[tuple[int, str, int], ...]
+    before_ns: float
+    after_ns: float
+
+
+@frozen(slots=True)
 class LoopWork:
     """One loop of a kernel.
 

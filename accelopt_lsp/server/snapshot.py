@@ -16,7 +16,7 @@ from accelopt_lsp.nki.diagnostics import Diagnostic, Span
 from accelopt_lsp.nki.dialects import Dialect
 from accelopt_lsp.nki.outline import BufferUse, Outline
 from accelopt_lsp.nki.profile import Profile
-from accelopt_lsp.nki.workload import LoopWork, Workload
+from accelopt_lsp.nki.workload import LoopWork, RepeatedLoad, Workload
 
 
 @frozen(slots=True)
@@ -62,6 +62,7 @@ class KernelView:
     workload: Workload | None = None
     profile: Profile | None = None
     hints: tuple[HintView, ...] = ()
+    repeated_loads: tuple[RepeatedLoad, ...] = ()
 
     def loop_at(self, line: int) -> LoopWork | None:
         """The innermost loop whose lines hold a line."""
