@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from accelopt_lsp.nki.profile import EngineUse, Profile, Provenance
+from accelopt_lsp.server.hover_pages import strategy_line
 from accelopt_lsp.server.snapshot import KernelView, Learned
 from accelopt_lsp.server.wording import ENGINE_NAMES, lens_title, milliseconds, size
 
@@ -30,7 +31,7 @@ def explanation(kernel: KernelView, lines: Sequence[str], learned: Sequence[Lear
             _section("What could be gained at most", _what_ifs(profile)),
             _section("Memory and traffic", _traffic(kernel, profile)),
         ]
-    parts.append(_section("Learned before", [f"- {one.text}" for one in learned]))
+    parts.append(_section("Learned before", [f"- {strategy_line(one)}" for one in learned]))
     if profile is not None:
         parts.append(_section("Remarks", [f"- {note}" for note in profile.notes]))
         if profile.provenance is Provenance.ESTIMATED:

@@ -84,7 +84,6 @@ class Snapshot:
     """A finished analysis of one text.
 
     Attributes:
-        aliases: local name to canonical name (``nl`` to ``nl``, ``load`` to ``nl.load``).
         pages: rule code to a file with the rule's page.
         problem: why there are no results, for people.
         decided: codes of the rules that were asked; None means all of them.
@@ -97,7 +96,6 @@ class Snapshot:
     dialect: Dialect | None = None
     kernels: tuple[KernelView, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
-    aliases: Mapping[str, str] = field(factory=dict)
     pages: Mapping[str, str] = field(factory=dict)
     problem: str | None = None
     decided: frozenset[str] | None = None
@@ -135,12 +133,43 @@ class Request:
 
 @frozen(slots=True)
 class Situation:
-    """What to ask the optimization memory about: instructions, and where they stand."""
+    """What to ask the optimization memory about: instructions, and where they stand.
 
+    Attributes:
+        loops: depth of the deepest nest.
+        arguments, profile: of the kernel; another run of the same kernel is the same situation.
+    """
+
+    kernel: str
     instructions: tuple[str, ...]
     bottleneck: str | None
     dialect: str
     target: str
+    loops: int = 0
+    arguments: KernelArguments = field(factory=KernelArguments, eq=False)
+    profile: Profile | None = field(default=None, eq=False)
+
+
+@frozen(slots=True)
+class Learned:
+    """A strategy of the optimization memory.
+
+    Attributes:
+        title: written by whoever learned it, a model perhaps; never markup.
+        ratio: latency of the slower kernel over that of the faster one.
+        figures: provenance of these.
+        wins, losses: what came of using it again.
+        page: file with its evidence, where there is one.
+    """
+
+    id: str
+    title: str
+    helpful: bool
+    ratio: float
+    figures: str
+    wins: int
+    losses: int
+    page: str | None = None
 
 
 @frozen(slots=True)

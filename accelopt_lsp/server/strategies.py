@@ -34,7 +34,18 @@ def situation(
         issued = next((w.issued.instructions for w in work.lines if w.line == line), {})
     names = (instruction, *issued) if instruction is not None else tuple(issued)
     bound = kernel.profile.bound if kernel.profile is not None else None
-    return Situation(tuple(dict.fromkeys(names)), bound, kernel.dialect, kernel.target)
+    loops = work.loops if work is not None else ()
+    depths = (sum(a.line <= x.line <= a.end_line for a in loops) for x in loops)
+    return Situation(
+        kernel=kernel.qualname,
+        instructions=tuple(dict.fromkeys(names)),
+        bottleneck=bound,
+        dialect=kernel.dialect,
+        target=kernel.target,
+        loops=max(depths, default=0),
+        arguments=kernel.arguments,
+        profile=kernel.profile,
+    )
 
 
 class Strategies:

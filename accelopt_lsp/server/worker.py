@@ -135,7 +135,6 @@ def check(request: Request) -> Snapshot:
     from accelopt_lsp.analysis import analyze
     from accelopt_lsp.analysis.arguments import directive_template
     from accelopt_lsp.analysis.buffer_uses import buffer_uses
-    from accelopt_lsp.analysis.names import find_aliases
     from accelopt_lsp.workbench.check import options_for
 
     path = Path(request.path)
@@ -172,7 +171,6 @@ def check(request: Request) -> Snapshot:
         dialect=found.dialect,
         kernels=kernels,
         diagnostics=found.diagnostics,
-        aliases=dict(find_aliases(document).table),
         pages=_pages({d.code for d in found.diagnostics}),
         problem=problem,
         project=_project(path),
@@ -233,34 +231,44 @@ def codes(_: object) -> tuple[tuple[str, str], ...]:
 def strategies(situation: Situation) -> tuple[Learned, ...]:
     """What the optimization memory learned in such a situation."""
     from accelopt_lsp.agents.database import DatabaseProblem
+    from accelopt_lsp.agents.gates import widest_float
     from accelopt_lsp.agents.roles import Tags
+    from accelopt_lsp.agents.situations import busy_engines, shape_class
+    from accelopt_lsp.nki.targets import get_target
     from accelopt_lsp.workbench.memory import fitting_experiences, memory_path
+    from accelopt_lsp.workbench.reference import evidence_file
 
     if not memory_path().exists():
         return ()
     tags = Tags(
         instructions=situation.instructions,
         bottleneck=situation.bottleneck,
+        loop_pattern=f"nest{situation.loops}",
+        dtype=widest_float(situation.arguments).short,
         dialect=situation.dialect,
         target=situation.target,
+        engines=busy_engines(situation.profile) if situation.profile is not None else (),
+        shape_class=shape_class(situation.arguments, get_target(situation.target)),
     )
     try:
         found = fitting_experiences(tags, 3)
     except DatabaseProblem:
         return ()
     wanted = set(situation.instructions)
-    learned = []
-    for experience in found:
-        if not wanted & set(experience.tags.instructions):
-            continue
-        verb = "gained" if experience.helpful else "lost"
-        origin = experience.origin.figures or "unknown provenance"
-        text = (
-            f"{experience.title} ({verb} {experience.ratio:.2f}x, {origin}; used again: "
-            f"{experience.wins} won, {experience.losses} lost; `{experience.id}`)"
+    return tuple(
+        Learned(
+            id=experience.id,
+            title=experience.title,
+            helpful=experience.helpful,
+            ratio=experience.ratio,
+            figures=experience.origin.figures or "unknown provenance",
+            wins=experience.wins,
+            losses=experience.losses,
+            page=evidence_file(experience),
         )
-        learned.append(Learned(experience.id, experience.title, text))
-    return tuple(learned)
+        for experience in found
+        if wanted & set(experience.tags.instructions)
+    )
 
 
 def forget(id: str) -> str | None:

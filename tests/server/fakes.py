@@ -37,7 +37,7 @@ from accelopt_lsp.server.snapshot import (
 )
 
 WORKER = (sys.executable, __file__, "worker")
-LEARNED = Learned("e1", "Hoist the load", "Hoist the load (gained 1.50x; `e1`)")
+LEARNED = Learned("e1", "Hoist the load", True, 1.5, "simulated", 2, 1)
 JOB = (sys.executable, __file__, "job")
 
 
@@ -132,7 +132,6 @@ def check(request: Request) -> Snapshot:
         dialect=Dialect.CURRENT,
         kernels=tuple(_kernel(lines, i) for i, t in enumerate(lines, 1) if t.startswith("@nki")),
         diagnostics=tuple(diagnostics),
-        aliases={"nki": "nki", "nl": "nl", "nisa": "nisa", "lang": "nl"},
     )
 
 

@@ -13,7 +13,7 @@ from tests.server.conftest import Session, capabilities
 
 URI = "file:///tmp/kernel.py"
 KERNEL = """import nki
-import nki.language as nl
+from nki import isa as nisa, language as nl
 
 
 @nki.jit

@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
+from accelopt_lsp.nki.arguments import KernelArguments
+from accelopt_lsp.nki.diagnostics import Position, Span
+from accelopt_lsp.nki.dialects import Dialect
 from accelopt_lsp.nki.operands import Buffer
 from accelopt_lsp.nki.profile import (
     Bound,
@@ -24,13 +27,9 @@ from accelopt_lsp.nki.workload import (
     Waiting,
     Workload,
 )
-from accelopt_lsp.server.wording import (
-    allocation_page,
-    bounded_by,
-    line_facts,
-    loop_page,
-    profile_line,
-)
+from accelopt_lsp.server.hover_pages import allocation_page, loop_page
+from accelopt_lsp.server.snapshot import KernelView
+from accelopt_lsp.server.wording import bounded_by, line_facts, profile_line
 
 SIMULATED = Profile(
     kernel="silu",
@@ -119,18 +118,37 @@ WORK = Workload(
 )
 
 
+def view(work: Workload, **changes) -> KernelView:
+    """A kernel with that work."""
+    place = Position(1, 1)
+    return KernelView(
+        name="silu",
+        qualname="silu",
+        dialect=Dialect.CURRENT,
+        first_line=1,
+        line=2,
+        end_line=9,
+        name_span=Span(place, place),
+        target="trn2",
+        arguments=KernelArguments(),
+        directive="",
+        workload=work,
+        **changes,
+    )
+
+
 def test_a_page_on_a_loop_says_what_its_iterations_wait_for() -> None:
-    page = loop_page(WORK.loops[0], 9, WORK)
+    page = loop_page(WORK.loops[0], view(WORK))
     assert "8 iterations" in page
     assert "waits until the one before has used `tile` (line 3)" in page
     carried = evolve(WORK.dependences[0], waiting=Waiting.CARRIED)
     work = evolve(WORK, dependences=(carried,))
-    assert "needs `tile` (line 3) of the one before" in loop_page(WORK.loops[0], 9, work)
+    assert "needs `tile` (line 3) of the one before" in loop_page(WORK.loops[0], view(work))
     products = evolve(carried, waiting=Waiting.PRODUCT)
-    assert "tile" not in loop_page(WORK.loops[0], 9, evolve(WORK, dependences=(products,)))
+    assert "tile" not in loop_page(WORK.loops[0], view(evolve(WORK, dependences=(products,))))
 
 
 def test_a_page_on_a_buffer_says_who_holds_the_most() -> None:
-    page = allocation_page(WORK.allocations[0], WORK, "trn2")
+    page = allocation_page(WORK.allocations[0], view(WORK))
     assert "Fullest moment of the kernel: 18 KiB" in page
     assert "Alive then, at line 7: `wide` 16 KiB, `tile` 2 KiB" in page

@@ -1,147 +1,150 @@
-"""Hover on API names, loops and on-chip buffers, from the last finished analysis."""
+"""Hover on NKI's names, keywords of their calls, loops and tensors."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+import asyncio
+import contextlib
 from typing import TYPE_CHECKING
 
 from lsprotocol import types as lsp
 
-from accelopt_lsp.nki.apis import find_api
-from accelopt_lsp.nki.dialects import LANGUAGE_CONSTANTS, Api, Dialect, Role
+from accelopt_lsp.nki.dialects import Role
+from accelopt_lsp.nki.reference.names import Name
+from accelopt_lsp.nki.writing.scan import Where, open_calls, where
 from accelopt_lsp.server.analyses import Analysed
 from accelopt_lsp.server.documents import Document
-from accelopt_lsp.server.snapshot import KernelView
+from accelopt_lsp.server.hover_pages import (
+    allocation_page,
+    cost_here,
+    loop_page,
+    name_page,
+    parameter_page,
+    tensor_page,
+)
+from accelopt_lsp.server.markup import markup
+from accelopt_lsp.server.places import dotted_at, place_at
+from accelopt_lsp.server.snapshot import KernelView, Learned
 from accelopt_lsp.server.strategies import situation
-from accelopt_lsp.server.wording import allocation_page, api_page, line_facts, loop_page
+from accelopt_lsp.server.wording import line_facts
 
 if TYPE_CHECKING:
+    from accelopt_lsp.nki.writing.place import Place
     from accelopt_lsp.server.app import App
 
-_DOTTED = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
+NAME_SECONDS = 0.3
+"""How long a hover on a name waits for the first analysis, without which only the costs lack."""
 
 
 def register(app: App) -> None:
     @app.server.on(lsp.TEXT_DOCUMENT_HOVER)
     async def hover(params: lsp.HoverParams) -> lsp.Hover | None:
         document = app.documents.get(params.text_document.uri)
-        if document is None:
+        if document is None or not document.concerns_nki:
             return None
-        analysed = await app.shown_analysis(document, refreshes=True)
-        if analysed is None:
+        place, index = place_at(app, document, params.position), document.index
+        found = dotted_at(place.code, place.offset)
+        if found is None or where(place.text, found[1])[0] is not Where.CODE:
             return None
-        place = document.index.span_position(params.position)
-        text = document.index.line(params.position.line)
-        found = name_at(text, place.column)
-        if found is None:
-            return None
-        name, start, end = found
-        earlier = document.earlier_line(place.line, analysed.generation)
-        page = await _page(app, document, analysed, name, place.line, earlier)
+        written, start, end = found
+        line = index.span_position(index.position(start)).line
+        name = place.name_of(written, start)
+        if name is not None:
+            page: str | None = await _of_name(app, document, place, name, line)
+        else:
+            page = _of_keyword(place, written, start, end)
+            if page is None and "." not in written and place.code[start - 1 : start] != ".":
+                page = await _of_variable(app, document, written, line)
         if page is None:
             return None
-        offset = document.index.offset(lsp.Position(params.position.line, 0))
-        return lsp.Hover(
-            lsp.MarkupContent(lsp.MarkupKind.Markdown, page),
-            document.index.range(offset + start, offset + end),
-        )
+        return lsp.Hover(markup(page, app.client.hover_format), index.range(start, end))
 
 
-def name_at(text: str, column: int) -> tuple[str, int, int] | None:
-    """The dotted name at a column (from 1) of a line, up to the part under the cursor.
+class _Here:
+    """A line of a document in its last analysis."""
 
-    Returns:
-        The name, and its first and last offset in the line; None if there is no name.
-    """
-    for match in _DOTTED.finditer(text):
-        if match.start() <= column - 1 <= match.end():
-            end = match.end()
-            stop = text.find(".", max(column - 1, match.start()), match.end())
-            if stop >= 0:
-                end = stop
-            return text[match.start() : end], match.start(), end
-    return None
+    def __init__(self, app: App, document: Document, analysed: Analysed | None, line: int) -> None:
+        self.snapshot = None if analysed is None else analysed.snapshot
+        self.line = None if analysed is None else document.earlier_line(line, analysed.generation)
+        self.kernel: KernelView | None = None
+        if self.snapshot is not None and self.line is not None:
+            found = self.snapshot.kernel_at(self.line)
+            self.kernel = found and app.with_profile(document, found)
 
-
-def canonical(name: str, aliases: Mapping[str, str]) -> str | None:
-    """Canonical form (``nl.load``) of a name as the file writes it; None if it is no import."""
-    parts = name.split(".")
-    for count in range(len(parts), 0, -1):
-        base = aliases.get(".".join(parts[:count]))
-        if base is not None:
-            full = ".".join((base, *parts[count:]))
-            full = full.removeprefix("neuronxcc.")
-            for module, short in (("nki.language", "nl"), ("nki.isa", "nisa")):
-                if full == module or full.startswith(f"{module}."):
-                    return short + full[len(module) :]
-            return full
-    return None
-
-
-async def _page(
-    app: App, document: Document, analysed: Analysed, name: str, line: int, earlier: int | None
-) -> str | None:
-    snapshot = analysed.snapshot
-    kernel = snapshot.kernel_at(earlier) if earlier is not None else None
-    full = canonical(name, snapshot.aliases)
-    if full is not None:
-        constant = full.removeprefix("nl.")
-        if full.startswith("nl.") and constant in LANGUAGE_CONSTANTS:
-            return f"`{full}` = {LANGUAGE_CONSTANTS[constant]}"
-        api = find_api(full)
-        if api is None:
+    def loop(self) -> str | None:
+        """A page on the loop whose head is on this line."""
+        if self.kernel is None or self.kernel.workload is None:
             return None
-        if kernel is not None:
-            kernel = app.with_profile(document, kernel)
-        page = await _api_page(app, kernel, api, snapshot.dialect or Dialect.CURRENT, earlier)
-        loop = _loop_page(document, kernel, line, earlier) if api.role is Role.LOOP else None
-        return f"{loop}\n\n---\n\n{page}" if loop else page
-    if kernel is None or kernel.workload is None:
+        found = (x for x in self.kernel.workload.loops if x.line == self.line)
+        loop = next(found, None)
+        return None if loop is None else loop_page(loop, self.kernel)
+
+
+async def _of_name(app: App, document: Document, place: Place, name: Name, line: int) -> str | None:
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(app.shown_analysis(document, refreshes=True), NAME_SECONDS)
+    here = _Here(app, document, app.analyses.latest(document.uri), line)
+    kernel, cost, facts = here.kernel, "", []
+    work = None
+    if kernel is not None and kernel.workload is not None and name.api is not None:
+        work = next((w for w in kernel.workload.lines if w.line == here.line), None)
+    if kernel is not None and work is not None:
+        cost = cost_here(work, kernel)
+    if kernel is not None and kernel.profile is not None and here.line is not None:
+        facts = line_facts(kernel.profile, here.line) if name.api is not None else []
+    learned: tuple[Learned, ...] = ()
+    if kernel is not None and here.line is not None and name.api is not None:
+        about = situation(kernel, here.line, name.api.instruction)
+        learned = await app.strategies.of(about)
+    page = name_page(
+        name,
+        place.dialect,
+        kernel.target if kernel is not None else place.hardware,
+        place.version,
+        here=cost,
+        simulated=facts,
+        learned=learned,
+    )
+    loop = here.loop() if name.api is not None and name.api.role is Role.LOOP else None
+    return f"{loop}\n\n---\n\n{page}" if loop else page
+
+
+def _of_keyword(place: Place, word: str, start: int, end: int) -> str | None:
+    """The parameter that a keyword of a call gives."""
+    if place.code[end:].lstrip()[:1] != "=" or place.code[end:].lstrip()[:2] == "==":
         return None
-    head = document.index.line(line - 1).split(":", 1)[0]
-    if name == "for" or (name in head and head.lstrip().startswith("for ")):
-        return _loop_page(document, kernel, line, earlier)
-    for allocation in kernel.workload.allocations:
-        if allocation.name == name:
-            return allocation_page(allocation, kernel.workload, kernel.target)
+    calls = open_calls(place.code, start)
+    name = place.named(calls[-1]) if calls else None
+    if name is None or place.code[calls[-1].arguments[-1].start : start].strip():
+        return None
+    return parameter_page(name, word, place.dialect)
+
+
+async def _of_variable(app: App, document: Document, name: str, line: int) -> str | None:
+    """A loop by its variable or ``for``, or a tensor."""
+    here = _Here(app, document, await app.shown_analysis(document, refreshes=True), line)
+    if here.snapshot is None or here.line is None:
+        return None
+    head = document.index.line(line - 1).split(":", 1)[0].lstrip()
+    if here.kernel is not None and head.startswith("for "):
+        variables = head.removeprefix("for ").partition(" in ")[0]
+        if name == "for" or name in variables.replace(",", " ").split():
+            return here.loop()
+    used = any(u.line == here.line and u.name == name for u in here.snapshot.buffers)
+    kernels = here.snapshot.kernels if here.kernel is None and used else (here.kernel,)
+    for kernel in kernels:
+        page = None if kernel is None else _of_tensor(kernel, name, here.line)
+        if page is not None:
+            return page
     return None
 
 
-async def _api_page(
-    app: App, kernel: KernelView | None, api: Api, dialect: Dialect, line: int | None
-) -> str:
-    if kernel is None:
-        target = "trn1" if dialect is Dialect.LEGACY else "trn2"
-        return api_page(api, dialect, target, None, None)
-    workload = kernel.workload
-    work = next((w for w in workload.lines if w.line == line), None) if workload else None
-    learned = await app.strategies.of(situation(kernel, line, api.instruction))
-    profile = kernel.profile
-    texts = [strategy.text for strategy in learned]
-    facts = line_facts(profile, line) if profile is not None and line is not None else ()
-    return api_page(api, kernel.dialect, kernel.target, work, workload, texts, facts)
-
-
-def _loop_page(
-    document: Document, kernel: KernelView | None, line: int, earlier: int | None
-) -> str | None:
-    workload = kernel.workload if kernel is not None else None
-    loop = next((x for x in workload.loops if x.line == earlier), None) if workload else None
-    if loop is None or workload is None or earlier is None:
-        return None
-    return loop_page(loop, earlier + _body_lines(document, line), workload)
-
-
-def _body_lines(document: Document, line: int) -> int:
-    """Lines of the block that the line opens, by indentation."""
-    index = document.index
-    first = index.line(line - 1)
-    indent = len(first) - len(first.lstrip())
-    count = 0
-    for number in range(line, index.line_count):
-        text = index.line(number)
-        if text.strip() and len(text) - len(text.lstrip()) <= indent:
-            break
-        count += 1
-    return count
+def _of_tensor(kernel: KernelView, name: str, line: int) -> str | None:
+    """The tensor that a name of a kernel stands for at a line."""
+    work = kernel.workload
+    found = [a for a in work.allocations if a.name == name] if work is not None else []
+    if found:
+        before = [a for a in found if a.line <= line]
+        return allocation_page(max(before or found, key=lambda a: a.line), kernel)
+    tensors = work.tensors if work is not None else ()
+    tensor = next((t for t in tensors if t.name == name), None)
+    return None if tensor is None else tensor_page(tensor, kernel)
