@@ -8,11 +8,11 @@ from pathlib import Path
 from accelopt_lsp.nki.dialects import Dialect
 from accelopt_lsp.nki.instructions import INSTRUCTIONS
 from accelopt_lsp.nki.profile import Provenance
-from accelopt_lsp.nki.reference.names import Name, constant_value
-from accelopt_lsp.nki.reference.pages import ENGINE_NAMES, instruction_facts
+from accelopt_lsp.nki.reference.names import OLDEST, Name, constant_value
+from accelopt_lsp.nki.reference.pages import ENGINE_NAMES, availability, instruction_facts
 from accelopt_lsp.nki.reference.parameters import parameter_text, signature_text
 from accelopt_lsp.nki.reference.published import page_address
-from accelopt_lsp.nki.targets import Target, get_target, target_names
+from accelopt_lsp.nki.targets import Target, get_target
 from accelopt_lsp.nki.workload import (
     AllocationWork,
     Dependence,
@@ -87,18 +87,12 @@ def _other(dialect: Dialect) -> Dialect:
 
 
 def _facts(name: Name) -> list[str]:
-    """Formula, engines, limits, and where it exists if that is not everywhere."""
+    """Formula, engines, limits, and where it exists."""
     api = name.api
     instruction = INSTRUCTIONS.get((api.instruction if api is not None else None) or "")
     facts = [] if instruction is None else list(instruction_facts(instruction))
-    able = [t for t in target_names() if get_target(t).generation >= name.generation]
-    if len(able) < len(target_names()):
-        facts.append(f"Available on: {', '.join(able)}")
-    signature = api.signature(Dialect.CURRENT) if api is not None else None
-    if signature is not None and (signature.since or signature.until):
-        since = f" from {signature.since.removesuffix('.0')} on" if signature.since else ""
-        until = f" up to {signature.until.removesuffix('.0')}" if signature.until else ""
-        facts.append(f"NKI{since}{until}")
+    if instruction is not None or name.generation > OLDEST:
+        facts.append(f"Available on: {availability(name)}")
     return facts
 
 

@@ -31,6 +31,8 @@ _LEGACY_TYPES = frozenset(
     "uint32 bool_".split()
 )
 """Data types that ``neuronxcc.nki.language`` names (SDK 2.26)."""
+OLDEST = 2
+"""The first NeuronCore generation that NKI runs on."""
 _MICROSCALING = frozenset({"float8_e8m0fnu"})
 """Types without packed values that only microscaling products use."""
 
@@ -70,7 +72,7 @@ class Name:
     dialects: frozenset[Dialect]
     calls: Mapping[Dialect, str] = field(factory=dict)
     api: Api | None = None
-    generation: int = 2
+    generation: int = OLDEST
     deprecated: str | None = None
     deprecated_since: str | None = None
 
@@ -128,7 +130,7 @@ def find_name(path: str) -> Name | None:
 def _calls() -> Iterator[Name]:
     for api in APIS.values():
         instruction = INSTRUCTIONS.get(api.instruction or "")
-        generation = 2 if instruction is None else instruction.since_generation
+        generation = OLDEST if instruction is None else instruction.since_generation
         if api.name.partition(".")[2] in OPERATORS_OF_V4:
             generation = 4
         yield Name(
@@ -151,7 +153,7 @@ def _types() -> Iterator[Name]:
             kind=NameKind.DTYPE,
             summary=f"Data type: {bits}, {dtype.nbytes} byte{'s' * (dtype.nbytes > 1)}.",
             dialects=BOTH if dtype.name in _LEGACY_TYPES else frozenset({Dialect.CURRENT}),
-            generation=4 if packed or dtype.name in _MICROSCALING else 2,
+            generation=4 if packed or dtype.name in _MICROSCALING else OLDEST,
         )
 
 
@@ -172,7 +174,7 @@ def _entries(prefix: str, table: Mapping[str, Any]) -> Iterator[Name]:
                 summary=row["summary"],
                 dialects=frozenset(given),
                 calls=calls,
-                generation=row.get("generation", 2),
+                generation=row.get("generation", OLDEST),
                 deprecated=row.get("deprecated"),
                 deprecated_since=row.get("deprecated_since"),
             )

@@ -64,20 +64,18 @@ def instruction_facts(instruction: Instruction) -> Iterator[str]:
 
 
 def availability(name: Name) -> str:
-    """Targets and NKI versions that have a name: ``trn2, trn3; NKI 0.4 or later``."""
+    """Targets and packages that have a name: ``trn2, trn3 with nki from 0.4 on``."""
     able = [t for t in target_names() if get_target(t).generation >= name.generation]
-    parts = [", ".join(able)]
-    for dialect in Dialect:
+    parts = []
+    for dialect in sorted(name.dialects):
         signature = name.api.signatures.get(dialect) if name.api is not None else None
-        if dialect not in name.dialects:
-            continue
         words = f"`{dialect.package}`"
         if signature is not None and signature.since is not None:
-            words += f" from NKI {_short(signature.since)} on"
+            words += f" from {_short(signature.since)} on"
         if signature is not None and signature.until is not None:
-            words += f" up to NKI {_short(signature.until)}"
+            words += f" up to {_short(signature.until)}"
         parts.append(words)
-    return "; ".join(parts)
+    return f"{', '.join(able)} with {' and '.join(parts)}"
 
 
 def _short(version: str) -> str:
