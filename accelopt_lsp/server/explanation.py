@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from accelopt_lsp.nki.profile import EngineUse, Profile, Provenance
+from accelopt_lsp.nki.reference.pages import ENGINE_NAMES
 from accelopt_lsp.server.hover_pages import strategy_line
 from accelopt_lsp.server.snapshot import KernelView, Learned
-from accelopt_lsp.server.wording import ENGINE_NAMES, lens_title, milliseconds, size
+from accelopt_lsp.server.wording import lens_title, milliseconds, size
 
 MOST_LINES = 8
 MOST_GAPS = 6

@@ -173,15 +173,6 @@ class Learned:
 
 
 @frozen(slots=True)
-class Learned:
-    """A strategy of the optimization memory: its id, headline, and one line about it."""
-
-    id: str
-    title: str
-    text: str
-
-
-@frozen(slots=True)
 class Problem:
     """Why a job came to nothing: one clear sentence and, where known, a line of the text."""
 
