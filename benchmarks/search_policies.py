@@ -15,8 +15,9 @@ The offline roles play, so the figures say what search and memory do, not how go
 row of a table is a kernel: its best speed-up after a quarter, half and all of the candidates, for
 each policy, and the candidates that each needed for 95 % of the best speed-up of all (a dash where
 it never got there). Candidates that a search did not need (it reached the floor, or had nothing
-left to try) count as done. Outputs are compared on one input. Evaluations that policies share are
-taken from a cache; they count for each.
+left to try) count as done. Candidates on the way are only traced, since the catalogue keeps outputs
+or declines; those of each search's result are compared on an input. Evaluations that policies share
+are taken from a cache; they count for each.
 """
 
 from __future__ import annotations
@@ -37,10 +38,14 @@ from rich.console import Console
 from rich.table import Table
 
 from accelopt_lsp.agents.search import SearchEvent, SearchSettings
+from accelopt_lsp.profiler.base import Failure, Job, Outcome, Progress
 from accelopt_lsp.workbench.optimize import OptimizeRequest, optimize_kernel
+from accelopt_lsp.workbench.profile import get_profiler
 from accelopt_lsp.workbench.requests import KernelRequest
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+ON_THE_WAY, AT_THE_END = (0,), (21,)
+"""Seeds by which a search asks for candidates' outputs to be compared, and for its result's."""
 MEMORY, BEAM, SAMPLING = POLICIES = ("beam, memory", "beam", "sampling")
 SECOND = "with the first one's memory"
 REACHED = 0.95
@@ -62,6 +67,21 @@ class Curve:
         return [*self.best, *[self.best[-1]] * count][: count + 1]
 
 
+class TracedOnTheWay:
+    """The simulator, which takes the catalogue's word for outputs until a search has its result."""
+
+    name = "simulator"
+
+    def __init__(self) -> None:
+        self.simulator = get_profiler("simulator")
+
+    async def profile(self, job: Job, progress: Progress | None = None) -> Outcome:
+        if job.seeds != ON_THE_WAY:
+            return await self.simulator.profile(job, progress)
+        found = await self.simulator.profile(evolve(job, seeds=()), progress)
+        return found if isinstance(found, Failure) else evolve(found, correct=True)
+
+
 def settings(policy: str, candidates: int, seed: int) -> SearchSettings:
     """A policy with a limit on candidates; nothing else ends a search early."""
     common = SearchSettings(
@@ -73,7 +93,8 @@ def settings(policy: str, candidates: int, seed: int) -> SearchSettings:
         budget_seconds=None,
         fix_rounds=0,
         seed=seed,
-        final_seeds=(0,),
+        verify_seeds=ON_THE_WAY,
+        final_seeds=AT_THE_END,
         other_scales=(),
         memory_policy="none" if policy in (BEAM, SAMPLING) else "retrieval",
     )
@@ -88,7 +109,7 @@ async def search(kernel: Path, policy: str, candidates: int, data_dir: Path, see
     request = OptimizeRequest(
         KernelRequest(kernel), settings(policy, candidates, seed), data_dir=data_dir
     )
-    report = await optimize_kernel(request, curve.hear)
+    report = await optimize_kernel(request, curve.hear, profiler=TracedOnTheWay())
     if report.failure is not None:
         raise SystemExit(f"{kernel}: {report.failure.message}")
     # Only what passed the final verification counts; what did not never was a speed-up.
