@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import re
+import socket
+import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -30,6 +32,9 @@ class Answer:
         cut_after: the connection breaks after so many characters.
         finish: ``finish_reason``; None sends none.
         raw: bytes that are sent instead of events.
+        pieces: such bytes in several writes, ``gap`` seconds apart.
+        content_type: of ``raw`` and ``pieces``.
+        breaks: the connection is reset after them.
         wait: seconds before anything is sent.
         endless: the text is repeated without end.
         streams: whether ``stream`` is honoured; else one object is sent.
@@ -44,6 +49,10 @@ class Answer:
     cut_after: int | None = None
     finish: str | None = "stop"
     raw: bytes | None = None
+    pieces: tuple[bytes, ...] = ()
+    gap: float = 0.0
+    content_type: str = "text/event-stream"
+    breaks: bool = False
     wait: float = 0.0
     endless: bool = False
     streams: bool = True
@@ -69,6 +78,8 @@ class Server:
         requests: bodies of all requests, in the order of their arrival.
         roles: role of each.
         keys: ``Authorization`` headers.
+        paths: paths of all requests, with their queries.
+        models: what ``GET /v1/models`` lists; None for a server without it.
         prompt_tokens, completion_tokens: what it has counted, faulty replies included.
         most_at_once: requests that were open at the same time.
     """
@@ -78,6 +89,8 @@ class Server:
     requests: list[dict[str, Any]] = field(factory=list)
     roles: list[str] = field(factory=list)
     keys: list[str] = field(factory=list)
+    paths: list[str] = field(factory=list)
+    models: list[str] | None = field(factory=lambda: ["m", "other"])
     prompt_tokens: int = 0
     completion_tokens: int = 0
     most_at_once: int = 0
@@ -90,12 +103,13 @@ class Server:
     def answer(self, handler: BaseHTTPRequestHandler) -> None:
         length = int(handler.headers.get("Content-Length", 0))
         request = json.loads(handler.rfile.read(length))
-        system = request["messages"][0]["content"]
+        system = str(request["messages"][0]["content"])
         role = next((r for start, r in _ROLES.items() if system.startswith(start)), "other")
         with self._lock:
             number = len(self.requests)
             self.requests.append(request)
             self.roles.append(role)
+            self.paths.append(handler.path)
             self.keys.append(handler.headers.get("Authorization", ""))
             self._open += 1
             self.most_at_once = max(self.most_at_once, self._open)
@@ -111,6 +125,9 @@ class Server:
     def _send(
         self, handler: BaseHTTPRequestHandler, request: dict[str, Any], answer: Answer
     ) -> None:
+        if answer.raw is not None or answer.pieces:
+            _bytes(handler, answer)
+            return
         if answer.status != 200:
             body = answer.body or {"error": {"message": f"status {answer.status}"}}
             _object(handler, answer.status, body, answer.headers)
@@ -132,11 +149,25 @@ class Server:
         handler.send_header("Connection", "close")
         handler.end_headers()
         handler.close_connection = True
-        if answer.raw is not None:
-            handler.wfile.write(answer.raw)
-            return
         for event in _events(answer, usage if answer.usage else None):
             handler.wfile.write(event)
+
+
+def _bytes(handler: BaseHTTPRequestHandler, answer: Answer) -> None:
+    """Send bytes as they are, and end or break the connection."""
+    handler.send_response(answer.status)
+    handler.send_header("Content-Type", answer.content_type)
+    handler.send_header("Connection", "close")
+    for name, value in answer.headers.items():
+        handler.send_header(name, value)
+    handler.end_headers()
+    handler.close_connection = True
+    for piece in (answer.raw or b"", *answer.pieces):
+        handler.wfile.write(piece)
+        handler.wfile.flush()
+        time.sleep(answer.gap)
+    if answer.breaks:
+        handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
 def _object(
@@ -183,8 +214,15 @@ def serving(mind: Mind) -> Iterator[Server]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
+        def do_GET(self) -> None:
+            server.paths.append(self.path)
+            if server.models is None or not self.path.partition("?")[0].endswith("/models"):
+                _object(self, 404, {"error": {"message": "Not Found"}}, {})
+                return
+            found = [{"id": name, "object": "model"} for name in server.models]
+            _object(self, 200, {"object": "list", "data": found}, {})
+
         def do_POST(self) -> None:
-            assert self.path.endswith("/v1/chat/completions"), self.path
             try:
                 server.answer(self)
             except (BrokenPipeError, ConnectionResetError):

@@ -23,6 +23,9 @@ URLS = {
     "https://api.example.com/v1/chat/completions": "https://api.example.com/v1",
     "https://api.example.com/openai/v2/": "https://api.example.com/openai/v2",
     " http://[::1]:8000/v1 ": "http://[::1]:8000/v1",
+    "https://r.openai.azure.com/openai/deployments/d/chat/completions?api-version=2024-10-21": (
+        "https://r.openai.azure.com/openai/deployments/d?api-version=2024-10-21"
+    ),
 }
 
 
@@ -31,7 +34,18 @@ def test_endpoints_as_people_write_them(given: str, expected: str) -> None:
     assert endpoint(given) == expected
 
 
-@pytest.mark.parametrize("given", ["ftp://host/v1", "http://", "file:///etc/passwd", "http:///v1"])
+NO_URLS = (
+    "ftp://host/v1",
+    "http://",
+    "file:///etc/passwd",
+    "http:///v1",
+    "http://host:port/v1",
+    "http://[::1",
+    "http://host:99999",
+)
+
+
+@pytest.mark.parametrize("given", NO_URLS)
 def test_what_is_no_endpoint(given: str) -> None:
     with pytest.raises(LlmSettingsError, match="not the URL"):
         endpoint(given)
@@ -113,6 +127,15 @@ def test_a_project_cannot_send_the_users_key_anywhere(table: dict[str, object]) 
     trusted = {**KEY, "ACCELOPT_LLM_HOSTS": "other.example, collects-keys.example"}
     assert planner.api_key(trusted) == "secret"
     assert llm_settings(table, {"base_url": "http://mine/v1"}, KEY).planner.base_url != EVIL
+
+
+def test_a_key_for_one_host_goes_to_no_other() -> None:
+    env = {**KEY, "ACCELOPT_LLM_KEY_HOST": "Mine.example"}
+    assert llm_settings(None, {"base_url": "https://mine.example/v1"}, env).planner.api_key(env)
+    assert llm_settings(None, {"base_url": EVIL}, env).planner.api_key(env) is None
+    one = llm_settings(None, {"planner": {"base_url": EVIL}}, env)
+    assert one.planner.base_url == EVIL
+    assert one.planner.api_key(env) is None
 
 
 def test_a_project_may_name_an_endpoint_on_this_machine() -> None:

@@ -20,7 +20,8 @@ LONGEST_PAUSE_S = 300.0
 _REFUSED_STATUS = frozenset({401, 402, 403, 404, 405})
 _PASSING_STATUS = frozenset({408, 409, 425, 429})
 _TOO_LONG = re.compile(
-    r"context[ _-]?(length|window|size|limit)|maximum context|too many (input )?tokens"
+    r"context[ _-]?(length|window|size|limit)|maximum (context|model length)"
+    r"|too many (input )?tokens"
     r"|(prompt|input|request|message)\S* (is |are )?too (long|large)|reduce the length"
     r"|exceeds? the (available|maximum|model)[^.]*(context|tokens|length)|token limit exceeded"
     r"|input length[^.]*exceed",
@@ -28,7 +29,7 @@ _TOO_LONG = re.compile(
 )
 _LIMITS = (
     re.compile(
-        r"(?:maximum (?:context|prompt|input)?\s*(?:length|size|window)?"
+        r"(?:maximum (?:context|prompt|input|model)?\s*(?:length|size|window)?"
         r"|context[ _-]?(?:length|size|window)|n_ctx|limit)[^\d]{0,30}(\d[\d,]{2,})",
         re.IGNORECASE,
     ),

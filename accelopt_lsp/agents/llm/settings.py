@@ -23,6 +23,8 @@ OFFLINE = "offline"
 URL_VARIABLES = ("ACCELOPT_LLM_BASE_URL", "OPENAI_BASE_URL")
 MODEL_VARIABLE = "ACCELOPT_LLM_MODEL"
 KEY_VARIABLES = ("ACCELOPT_LLM_API_KEY", "OPENAI_API_KEY")
+KEY_HOST_VARIABLE = "ACCELOPT_LLM_KEY_HOST"
+"""The only host that gets the key; set by editors, which keep a key for each endpoint."""
 HOSTS_VARIABLE = "ACCELOPT_LLM_HOSTS"
 DEFAULT_URL = "https://api.openai.com/v1"
 
@@ -104,13 +106,16 @@ class ModelSettings:
         """The key for this endpoint, or None.
 
         A project may name an endpoint, but not send the user's key to it: that takes
-        ``ACCELOPT_LLM_HOSTS`` with the endpoint's host, unless it is on this machine.
+        ``ACCELOPT_LLM_HOSTS`` with the endpoint's host, unless it is on this machine. A key that
+        is for one host goes to no other.
         """
         env = os.environ if environment is None else environment
-        if self.from_project:
-            host = urlsplit(self.base_url).hostname or ""
+        host = (urlsplit(self.base_url).hostname or "").lower()
+        if env.get(KEY_HOST_VARIABLE, host).lower() != host:
+            return None
+        if self.from_project and not self.is_local:
             allowed = {h.strip().lower() for h in env.get(HOSTS_VARIABLE, "").split(",")}
-            if not self.is_local and host.lower() not in allowed:
+            if host not in allowed:
                 return None
         return next((key for name in KEY_VARIABLES if (key := env.get(name, "").strip())), None)
 

@@ -8,6 +8,7 @@ import {
   type LanguageClient,
 } from 'vscode-languageclient/node';
 import { isKernelFile } from './kernels';
+import type { ModelKeys } from './models';
 import type { Session } from './session';
 
 /** The server's commands, each called with a document's URI and a kernel's name. */
@@ -21,12 +22,14 @@ interface Choice extends vscode.QuickPickItem {
   readonly command: string;
 }
 
-export function registerCommands(session: Session): vscode.Disposable[] {
+export function registerCommands(session: Session, keys: ModelKeys): vscode.Disposable[] {
   const register = vscode.commands.registerCommand;
   return [
     register('accelopt.editor.optimize', () => atCursor(session, SERVER.optimize)),
     register('accelopt.editor.profile', () => atCursor(session, SERVER.profile)),
     register('accelopt.editor.setArguments', () => atCursor(session, SERVER.setArguments)),
+    register('accelopt.setModelKey', () => keys.set()),
+    register('accelopt.forgetModelKey', () => keys.forget()),
     register('accelopt.cancelJob', () => session.jobs.cancelOne()),
     register('accelopt.restartServer', () => session.restart()),
     register('accelopt.showOutput', () => session.log.show()),

@@ -1,18 +1,25 @@
 import * as vscode from 'vscode';
 import { registerCommands } from './commands';
 import { isKernelFile } from './kernels';
+import { ModelKeys } from './models';
 import { Session } from './session';
 
 let session: Session | undefined;
 
 /** Settings that only take effect when the server starts. */
-const LAUNCH_SETTINGS = ['accelopt.server.command', 'accelopt.python', 'accelopt.trace.server'];
+const LAUNCH_SETTINGS = [
+  'accelopt.server.command',
+  'accelopt.python',
+  'accelopt.trace.server',
+  'accelopt.llm.baseUrl',
+];
 
 export function activate(context: vscode.ExtensionContext): void {
   const log = vscode.window.createOutputChannel('AccelOpt', { log: true });
-  const current = new Session(log, context.extensionPath);
+  const keys = new ModelKeys(context.secrets);
+  const current = new Session(log, context.extensionPath, () => keys.environment());
   session = current;
-  context.subscriptions.push(log, current, ...registerCommands(current));
+  context.subscriptions.push(log, current, ...registerCommands(current, keys));
 
   // Every Python file activates the extension; only a kernel starts the server.
   const consider = (document: vscode.TextDocument | undefined): void => {
@@ -27,6 +34,12 @@ export function activate(context: vscode.ExtensionContext): void {
       current.refreshStatus();
     }),
     vscode.workspace.onDidGrantWorkspaceTrust(() => {
+      if (current.running !== undefined) {
+        void current.restart();
+      }
+    }),
+    // A server has its key from its start.
+    context.secrets.onDidChange(() => {
       if (current.running !== undefined) {
         void current.restart();
       }

@@ -69,10 +69,12 @@ export class Session implements vscode.Disposable {
    * @param log where the server's messages go
    * @param folder working directory of the server; not the workspace, whose files could
    *   otherwise be taken for modules of the server and its child processes
+   * @param environment variables that the server gets beside the editor's own; they may be secret
    */
   constructor(
     readonly log: vscode.LogOutputChannel,
     private readonly folder: string,
+    private readonly environment: () => Promise<Record<string, string>>,
   ) {
     this.jobs.onDidChange(() => this.status.setJobs(this.jobs.titles));
   }
@@ -147,7 +149,7 @@ export class Session implements vscode.Disposable {
       return;
     }
     this.log.info(`Starting ${[launch.command, ...launch.args].join(' ')} (from ${launch.source})`);
-    const client = this.createClient(launch);
+    const client = this.createClient(launch, await this.environment());
     this.client = client;
     try {
       await client.start();
@@ -161,11 +163,11 @@ export class Session implements vscode.Disposable {
     }
   }
 
-  private createClient(launch: Launch): LanguageClient {
+  private createClient(launch: Launch, environment: Record<string, string>): LanguageClient {
     const server: ServerOptions = {
       command: launch.command,
       args: [...launch.args],
-      options: { cwd: this.folder },
+      options: { cwd: this.folder, env: { ...process.env, ...environment } },
     };
     const options: LanguageClientOptions = {
       documentSelector: [{ scheme: 'file', language: 'python' }],
