@@ -12,6 +12,8 @@ HINT_KINDS = ("loop", "shape", "dma", "compute", "allocation", "reload")
 _RANK = {kind: rank for rank, kind in enumerate(("reload", "dma", "compute", "loop", "allocation"))}
 """What a line shows if several hints weigh the same; shapes come last."""
 THRESHOLD_PERCENT = 1.0
+MEMORY_FACTOR = 5.0
+"""A tile is worth a look from so many times the threshold on: kernels hold many small ones."""
 
 
 @frozen(slots=True)
@@ -21,8 +23,8 @@ class HintChoice:
     Attributes:
         kinds: kinds that are shown at all.
         rich: everything of these kinds, several to a line.
-        threshold: least share of the kernel's time, or of a memory, in percent, that a hint must
-            be about to be shown when calm.
+        threshold: least share of the kernel's time in percent that a hint must be about to be
+            shown when calm; of a memory it is :data:`MEMORY_FACTOR` times that.
     """
 
     kinds: frozenset[str] = frozenset(HINT_KINDS)
@@ -48,7 +50,10 @@ class HintChoice:
         if hint.repeats_source:
             return False
         # How often a loop runs, and what nobody can weigh, is worth a look whatever its share.
-        return hint.kind == "loop" or hint.share is None or 100 * hint.share >= self.threshold
+        if hint.kind == "loop" or hint.share is None:
+            return True
+        factor = MEMORY_FACTOR if hint.kind == "allocation" else 1.0
+        return 100 * hint.share >= factor * self.threshold
 
 
 def _weight(hint: HintView) -> tuple[float, int]:

@@ -14,16 +14,24 @@ HINTS = (
     HintView(3, "dma", "load 1 KiB", share=0.3),
     HintView(3, "shape", "f32[128,1] in SBUF", share=0.3),
     HintView(4, "compute", "64 ns", share=0.004),
-    HintView(5, "allocation", "SBUF 4 KiB/partition", share=0.02),
+    HintView(5, "allocation", "SBUF 12 KiB/partition", share=0.06),
     HintView(5, "shape", "f32[128,1024] in SBUF", share=0.02),
     HintView(6, "compute", "64 ns each"),
+    HintView(7, "allocation", "SBUF 4 KiB/partition", share=0.04),
 )
 CHOICES = {
-    "calm": (HintChoice(), ["4 trips", "load 1 KiB", "SBUF 4 KiB/partition", "64 ns each"]),
+    "calm": (HintChoice(), ["4 trips", "load 1 KiB", "SBUF 12 KiB/partition", "64 ns each"]),
     "rich": (HintChoice(rich=True), [h.text for h in HINTS]),
     "no threshold": (
         HintChoice(threshold=0),
-        ["4 trips", "load 1 KiB", "64 ns", "SBUF 4 KiB/partition", "64 ns each"],
+        [
+            "4 trips",
+            "load 1 KiB",
+            "64 ns",
+            "SBUF 12 KiB/partition",
+            "64 ns each",
+            "SBUF 4 KiB/partition",
+        ],
     ),
     "high threshold": (HintChoice(threshold=25), ["4 trips", "load 1 KiB", "64 ns each"]),
     "shapes": (

@@ -6,6 +6,7 @@ import asyncio
 import shutil
 import sys
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from lsprotocol import types as lsp
@@ -96,6 +97,30 @@ async def test_optimize_apply_and_the_edited_kernel_still_verifies(
     await real.command("accelopt.profileKernel", uri, "product")
     assert "outputs verified" in await real.message("product on trn2", 120)
     assert "simulated" in (await real.lenses(uri))[0].command.title
+
+
+async def test_a_profile_takes_the_place_of_estimates(real: Session, workspace: Path):
+    real.client.set_configuration({"timeoutSeconds": 60}, section="accelopt")
+    await real.start(early=False)
+    file = workspace / "product.py"
+    uri = real.open(file.as_uri(), file.read_text("utf-8"))
+    line = line_of("product", "nc_matmul")
+    await real.diagnostics(uri)
+    (estimated,) = await real.hints(uri, line, line)
+    assert "simulated" not in str(estimated.label)
+    await real.command("accelopt.profileKernel", uri, "product")
+    await real.message("outputs verified", 120)
+    (hint,) = await real.eventually(
+        lambda: real.hints(uri, line, line), lambda found: "simulated" in str(found[0].label)
+    )
+    tooltip = (await real.client.inlay_hint_resolve_async(hint)).tooltip.value
+    assert "512 columns x 1 pass / 2.4 GHz effective x 32 `nc_matmul`" in tooltip
+    assert "Percent of the simulated latency" in tooltip
+    await real.command("accelopt.explainKernel", uri, "product")
+    (shown,) = await real.until(lambda: real.shown)
+    page = Path(urlsplit(shown.uri).path).read_text("utf-8")
+    for part in ("What bounds it", "critical path", "What could be gained at most", "HBM: 5 MiB"):
+        assert part in page
 
 
 async def test_cancelling_midway_leaves_no_process(real: Session, workspace: Path):

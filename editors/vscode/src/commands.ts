@@ -15,6 +15,9 @@ import type { Session } from './session';
 const SERVER = {
   optimize: 'accelopt.optimizeKernel',
   profile: 'accelopt.profileKernel',
+  timeline: 'accelopt.showTimeline',
+  explain: 'accelopt.explainKernel',
+  switchTarget: 'accelopt.switchTarget',
   setArguments: 'accelopt.setArguments',
 } as const;
 
@@ -27,6 +30,9 @@ export function registerCommands(session: Session, keys: ModelKeys): vscode.Disp
   return [
     register('accelopt.editor.optimize', () => atCursor(session, SERVER.optimize)),
     register('accelopt.editor.profile', () => atCursor(session, SERVER.profile)),
+    register('accelopt.editor.timeline', () => atCursor(session, SERVER.timeline)),
+    register('accelopt.editor.explain', () => atCursor(session, SERVER.explain)),
+    register('accelopt.editor.switchTarget', () => atCursor(session, SERVER.switchTarget)),
     register('accelopt.editor.setArguments', () => atCursor(session, SERVER.setArguments)),
     register('accelopt.setModelKey', () => keys.set()),
     register('accelopt.forgetModelKey', () => keys.forget()),
@@ -102,6 +108,9 @@ async function showMenu(session: Session): Promise<void> {
     choices.push(
       { label: '$(rocket) Optimize Kernel', command: 'accelopt.editor.optimize' },
       { label: '$(dashboard) Profile Kernel', command: 'accelopt.editor.profile' },
+      { label: '$(graph) Show Timeline', command: 'accelopt.editor.timeline' },
+      { label: '$(question) Explain the Bottleneck', command: 'accelopt.editor.explain' },
+      { label: '$(arrow-swap) Switch Target', command: 'accelopt.editor.switchTarget' },
       { label: '$(symbol-parameter) Set Arguments', command: 'accelopt.editor.setArguments' },
     );
   }
