@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from attrs import evolve
 
 from accelopt_lsp.agents.focus import Focus, focused
+from accelopt_lsp.agents.llm.prompts import planner_messages
 from accelopt_lsp.agents.normalise import fingerprint
 from accelopt_lsp.agents.offline import OfflineAgent
 from accelopt_lsp.agents.roles import Attempt, Candidate, Draft, Plan, Problem, Roles, Usage
@@ -157,3 +159,11 @@ async def test_a_search_changes_its_loop_and_no_other() -> None:
     assert report.new_text is not None
     assert LOOP.format(n=1) in report.new_text
     assert LOOP.format(n=2) not in report.new_text
+
+
+def test_a_model_is_told_the_lines() -> None:
+    problem = problem_of(TEXT)
+    candidate = candidate_of(problem)
+    for focus, told in ((SECOND, "lines 19 to 26"), (None, "The whole kernel may change")):
+        messages = planner_messages(evolve(problem, focus=focus), candidate, (), (), (), 3)
+        assert told in messages[-1]["content"]
