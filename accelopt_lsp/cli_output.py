@@ -35,8 +35,12 @@ def error_console() -> Console:
 
 
 @contextmanager
-def progress_line(show: bool) -> Iterator[Any]:
-    """A progress callback that draws on stderr, and only on a terminal."""
+def progress_line(show: bool, first: str = "starting") -> Iterator[Any]:
+    """A progress callback that draws on stderr, and only on a terminal.
+
+    Args:
+        first: what is shown until it is called.
+    """
     if not (show and sys.stderr.isatty()):
         yield None
         return
@@ -48,7 +52,7 @@ def progress_line(show: bool) -> Iterator[Any]:
         console=error_console(),
         transient=True,
     ) as bar:
-        task = bar.add_task("starting", total=None)
+        task = bar.add_task(first, total=None)
 
         def update(message: str, share: float | None) -> None:
             bar.update(
@@ -64,7 +68,7 @@ def progress_line(show: bool) -> Iterator[Any]:
 @contextmanager
 def search_progress(show: bool) -> Iterator[Any]:
     """A listener for search events that draws on stderr, and only on a terminal."""
-    with progress_line(show) as update:
+    with progress_line(show, "running the kernel as it is") as update:
         if update is None:
             yield None
             return
@@ -281,6 +285,7 @@ def show_optimization(out: Console, report: OptimizeReport, *, with_diff: bool) 
                 f" on {report.kernel.target}: ",
                 (f"{report.speedup:.2f} times as fast", "bold green"),
                 f", {report.evaluations} evaluations",
+                f" ({report.stopped})" if report.stopped else "",
             )
         )
         show_comparison(out, ("before", report.baseline), ("after", report.best))

@@ -92,6 +92,8 @@ def settings(policy: str, candidates: int, seed: int) -> SearchSettings:
         max_evaluations=candidates,
         budget_seconds=None,
         fix_rounds=0,
+        # One after the other, so that a candidate's number says after how many it was known.
+        concurrency=1,
         seed=seed,
         verify_seeds=ON_THE_WAY,
         final_seeds=AT_THE_END,

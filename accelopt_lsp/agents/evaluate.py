@@ -53,6 +53,7 @@ class Evaluator:
         self._locks: dict[str, asyncio.Lock] = {}
         self.started = 0
         self.finished = 0
+        self.candidates = 0
         self.reused = 0
         self.on_finished: Callable[[], None] | None = None
 
@@ -88,6 +89,7 @@ class Evaluator:
                 found = await self._obtain(key, source, seeds, what_ifs)
                 self._known[key] = found
                 self.finished += 1
+                self.candidates += 0 if unlimited else 1
                 if self.on_finished is not None:
                     self.on_finished()
             return found

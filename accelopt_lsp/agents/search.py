@@ -55,7 +55,7 @@ class SearchEvent:
         iteration: from 1; 0 before the first.
         iterations: how many there may be.
         evaluations: finished evaluations, verifications included.
-        candidates: attempts that were given to the profiler.
+        candidates: attempts that the profiler is done with.
         baseline_ms, best_ms: latencies so far.
         message: what is being tried.
         fraction: share of the search that is done, as far as one can tell.
@@ -309,9 +309,7 @@ class BeamSearch:
         while orders:
             fresh = [self._attempts[order] for order in orders]
             unique = [a for a in fresh if a.source is not None and self._is_new(a)]
-            traced = await _gather(self._trace(attempt) for attempt in unique)
-            for attempt in traced:
-                self._record(attempt)
+            await _gather(self._trace(attempt) for attempt in unique)
             failed = [
                 a
                 for a in (self._attempts[order] for order in orders)
@@ -326,9 +324,12 @@ class BeamSearch:
         self._record(evolve(attempt, verdict=Verdict.DUPLICATE, error=f"the same as {twin}"))
         return False
 
-    async def _trace(self, attempt: Attempt) -> Attempt:
+    async def _trace(self, attempt: Attempt) -> None:
         self.tell(attempt.plan.title)
-        return await self._verifier.trace(attempt)
+        traced = await self._verifier.trace(attempt)
+        # At once, so that progress knows it; what follows waits for all of them.
+        self._record(traced)
+        self.tell()
 
     async def _repair(self, problem: Problem, failed: Sequence[Attempt]) -> list[tuple[int, ...]]:
         """Drafts of the fixer for attempts that have rounds left; gives their orders."""
@@ -464,7 +465,7 @@ class BeamSearch:
                 iteration=self._iteration,
                 iterations=settings.iterations,
                 evaluations=self._evaluator.finished,
-                candidates=self._evaluator.started,
+                candidates=self._evaluator.candidates,
                 baseline_ms=baseline,
                 best_ms=min([baseline, *known]),
                 message=self._message,
