@@ -55,6 +55,7 @@ class App:
         findings: diagnostics that jobs have left.
         answered_early: documents whose diagnostics were given before their analysis was finished.
         profiles: last simulated profile by document and kernel, with the text's generation.
+        workspace_changed: set when files that are not open may have other diagnostics.
         targets: targets that were chosen for this session, by document.
         scratch: folder for files that the client is shown; removed at the end.
     """
@@ -76,6 +77,7 @@ class App:
         self.settings = ClientSettings()
         self.logs = ClientLog(self.server, lambda: self.running)
         self.running = False
+        self.workspace_changed = asyncio.Event()
         self.targets: dict[str, str] = {}
         self.profiles: dict[tuple[str, str], tuple[int, Profile]] = {}
         self.answered_early: set[str] = set()
@@ -221,6 +223,7 @@ class App:
 
     def reanalyse(self) -> None:
         """Settings changed: every open document is analysed again."""
+        self.workspace_changed.set()
         for document in self.documents:
             self.analyses.schedule(document, at_once=True)
         self.refresh()

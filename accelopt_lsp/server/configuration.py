@@ -32,6 +32,7 @@ _NAMES = (
     *_WORKBENCH,
     "trusted",
     "diagnostics.run",
+    "diagnostics.workspace",
     "inlayHints.enabled",
     "inlayHints.kinds",
     "inlayHints.rich",
@@ -57,6 +58,7 @@ class Configuration:
     Attributes:
         trusted: code of the workspace may run (in the sandbox).
         diagnostics: ``onType``, ``onSave`` or ``off``.
+        workspace_diagnostics: also of files that are not open, if the client asks.
         hints: which inlay hints are shown.
         code_lens: whether lenses are shown.
         semantic_tokens: whether tensors are told apart by memory.
@@ -70,6 +72,7 @@ class Configuration:
 
     trusted: bool = True
     diagnostics: str = "onType"
+    workspace_diagnostics: bool = False
     hints: HintChoice = HintChoice()
     code_lens: bool = True
     semantic_tokens: bool = True
@@ -105,6 +108,9 @@ def read_configuration(
         result = evolve(result, diagnostics=run)
     elif run is not None:
         problems.append(f"diagnostics.run must be onType, onSave or off, got {run!r}")
+    whole = _value(values, "diagnostics.workspace", bool, problems)
+    if whole is not None:
+        result = evolve(result, workspace_diagnostics=whole)
     lens = _value(values, "codeLens.enabled", bool, problems)
     if lens is not None:
         result = evolve(result, code_lens=lens)

@@ -22,7 +22,7 @@ from attrs import evolve
 
 from accelopt_lsp.server.channel import Message, Pipe
 from accelopt_lsp.server.processes import kill_descendants
-from accelopt_lsp.server.snapshot import Outcome, Problem, Request
+from accelopt_lsp.server.snapshot import CheckedFile, Outcome, Problem, Request
 
 if TYPE_CHECKING:
     from accelopt_lsp.agents.search import SearchEvent
@@ -162,6 +162,25 @@ async def _timeline(request: Request, report: Report) -> Outcome:
     return Outcome(name, profile=found.profile)
 
 
+async def check(request: Request, report: Report) -> tuple[CheckedFile, ...]:
+    """What ``check`` finds in a folder; its cache serves both. One process is enough for it."""
+    from accelopt_lsp.nki.diagnostics import Diagnostic
+    from accelopt_lsp.workbench.check import check_paths
+    from accelopt_lsp.workbench.check_cache import CheckCache, cache_dir
+    from accelopt_lsp.workbench.requests import read_source
+
+    found = await asyncio.to_thread(
+        check_paths, [Path(request.path)], cache=CheckCache(cache_dir()), jobs=1
+    )
+    by_path: dict[str, list[Diagnostic]] = {}
+    for one in found.diagnostics:
+        by_path.setdefault(one.path, []).append(one.diagnostic)
+    return tuple(
+        CheckedFile(path, read_source(Path(path)), tuple(diagnostics))
+        for path, diagnostics in by_path.items()
+    )
+
+
 async def trace(request: Request, report: Report) -> Outcome:
     """Trace a kernel on shapes, so that the next analysis of its text knows what it did."""
     return await _reporting(request, _trace(request))
@@ -272,6 +291,7 @@ USE_CASES: Mapping[str, UseCase] = {
     "recheck": recheck,
     "optimize": optimize,
     "timeline": timeline,
+    "check": check,
     "trace": trace,
 }
 

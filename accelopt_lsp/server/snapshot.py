@@ -151,6 +151,15 @@ class Situation:
 
 
 @frozen(slots=True)
+class CheckedFile:
+    """A file that is not open, and what is wrong with it."""
+
+    path: str
+    text: str
+    diagnostics: tuple[Diagnostic, ...]
+
+
+@frozen(slots=True)
 class Learned:
     """A strategy of the optimization memory.
 

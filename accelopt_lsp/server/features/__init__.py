@@ -25,6 +25,7 @@ from accelopt_lsp.server.features import (
     target,
     timeline,
     tracing,
+    workspace_diagnostics,
 )
 
 FEATURES = (
@@ -32,6 +33,7 @@ FEATURES = (
     settings,
     synchronization,
     diagnostics,
+    workspace_diagnostics,
     inlay_hints,
     code_lens,
     hover,

@@ -35,6 +35,7 @@ def register(app: App) -> None:
         if document is not None and (latest is None or latest.generation != document.generation):
             app.analyses.schedule(document, at_once=True)
             app.answered_early.add(document.uri)
+        app.workspace_changed.set()
         if document is not None:
             app.analyses.schedule_importers(document)
             tracing.after_save(app, document)
@@ -44,6 +45,7 @@ def register(app: App) -> None:
         uri = params.text_document.uri
         if app.documents.get(uri) is not None:
             return  # opened again before this handler ran
+        app.workspace_changed.set()
         tracing.cancel(app, uri)
         app.answered_early.discard(uri)
         app.analyses.forget(uri)
