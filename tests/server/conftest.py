@@ -46,13 +46,11 @@ def capabilities(**without: bool) -> lsp.ClientCapabilities:
                     ["tooltip"] if able("lazy") else []
                 )
             ),
-            hover=lsp.HoverClientCapabilities(
-                content_format=[lsp.MarkupKind.Markdown] if able("markdown") else []
-            ),
+            hover=lsp.HoverClientCapabilities(content_format=[_markup(able("markdown"))]),
             completion=lsp.CompletionClientCapabilities(
                 completion_item=lsp.ClientCompletionItemOptions(
                     snippet_support=able("snippets"),
-                    documentation_format=[lsp.MarkupKind.Markdown] if able("markdown") else [],
+                    documentation_format=[_markup(able("markdown"))],
                     tag_support=lsp.CompletionItemTagOptions([lsp.CompletionItemTag.Deprecated])
                     if able("tags")
                     else None,
@@ -60,7 +58,7 @@ def capabilities(**without: bool) -> lsp.ClientCapabilities:
             ),
             signature_help=lsp.SignatureHelpClientCapabilities(
                 signature_information=lsp.ClientSignatureInformationOptions(
-                    documentation_format=[lsp.MarkupKind.Markdown] if able("markdown") else [],
+                    documentation_format=[_markup(able("markdown"))],
                     parameter_information=lsp.ClientSignatureParameterInformationOptions(
                         label_offset_support=able("offsets")
                     ),
@@ -95,6 +93,10 @@ def capabilities(**without: bool) -> lsp.ClientCapabilities:
             show_document=lsp.ShowDocumentClientCapabilities(able("show")),
         ),
     )
+
+
+def _markup(markdown: bool) -> lsp.MarkupKind:
+    return lsp.MarkupKind.Markdown if markdown else lsp.MarkupKind.PlainText
 
 
 class Session:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from accelopt_lsp.nki.dialects import MEMORIES, Dialect
 from accelopt_lsp.nki.dtypes import all_dtypes
-from accelopt_lsp.nki.instructions import INSTRUCTIONS
+from accelopt_lsp.nki.instructions import INSTRUCTIONS, Instruction
 from accelopt_lsp.nki.instructions.operators import (
     ACCUMULATIONS,
     ACTIVATION_FUNCTIONS,
@@ -63,9 +63,13 @@ def values_of(call: Name, parameter: str, dialect: Dialect) -> tuple[str, ...]:
     )
 
 
+def _instruction(call: Name) -> Instruction | None:
+    return INSTRUCTIONS.get((call.api.instruction if call.api is not None else None) or "")
+
+
 def _engines(call: Name) -> list[str]:
     """Engines that can run a call, with the choice left to the compiler."""
-    instruction = INSTRUCTIONS.get((call.api.instruction if call.api else None) or "")
+    instruction = _instruction(call)
     able = tuple(Engine) if instruction is None else instruction.engines
     if Engine.DMA in able:
         # Those that trigger a transfer, not those that move it.

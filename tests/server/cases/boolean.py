@@ -1,0 +1,11 @@
+#: first True False
+#: signature accumulate=None
+import nki
+import nki.isa as nisa
+import nki.language as nl
+
+
+@nki.jit
+def kernel(x, out):
+    tile = nl.ndarray((128, 512), dtype=x.dtype, buffer=nl.sbuf)
+    nisa.nc_matmul(tile, tile, tile, accumulate=‸

@@ -1,0 +1,15 @@
+#: first trn1 trn2 trn3
+import nki
+import nki.isa as nisa
+import nki.language as nl
+
+
+@nki.jit
+def kernel(x, out):
+    tile = nl.ndarray((128, 512), dtype=x.dtype, buffer=nl.sbuf)
+
+
+# accelopt: target=‸
+@nki.jit
+def second(a):
+    pass

@@ -1,0 +1,2 @@
+#: offers nki nki.language neuronxcc.nki.isa
+import n‸

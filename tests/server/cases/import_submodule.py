@@ -1,0 +1,3 @@
+#: offers language isa collectives
+#: lacks compiler
+from nki import ‸

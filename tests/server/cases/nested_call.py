@@ -1,0 +1,11 @@
+#: signature src
+#: nothing
+import nki
+import nki.isa as nisa
+import nki.language as nl
+
+
+@nki.jit
+def kernel(x, out):
+    tile = nl.ndarray((128, 512), dtype=x.dtype, buffer=nl.sbuf)
+    nisa.activation(dst=tile, op=nl.exp, data=nl.load(x[0:128, ‸]))

@@ -1,0 +1,7 @@
+#: offers load store
+from nki.language import *
+
+
+def kernel(x):
+    pass
+    lo‸

@@ -1,0 +1,8 @@
+#: offers activation
+import nki
+
+
+@nki.jit
+def kernel(x):
+    pass
+    nki.isa.‸

@@ -1,0 +1,12 @@
+#: first nl.add
+#: offers nl.multiply
+#: signature op
+import nki
+import nki.isa as nisa
+import nki.language as nl
+
+
+@nki.jit
+def kernel(x, out):
+    tile = nl.ndarray((128, 512), dtype=x.dtype, buffer=nl.sbuf)
+    nisa.tensor_tensor(tile, tile, tile, ‸
