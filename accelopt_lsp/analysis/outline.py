@@ -32,9 +32,15 @@ def outline(document: Document, kernel_lines: Collection[int]) -> Outline:
     Args:
         kernel_lines: lines with the ``def`` of a kernel.
     """
-    entries = tuple(_entries(document, document.root, frozenset(kernel_lines), False, 0))
+    kernels = frozenset(kernel_lines)
+    known: tuple[frozenset[int], Outline] | None = document.cache.get("outline")
+    if known is not None and known[0] == kernels:
+        return known[1]
+    entries = tuple(_entries(document, document.root, kernels, False, 0))
     folds = {*_tree_folds(document.root), *_import_folds(document), *_line_folds(document)}
-    return Outline(entries, tuple(sorted(f for f in folds if f.end > f.start)))
+    found = Outline(entries, tuple(sorted(f for f in folds if f.end > f.start)))
+    document.cache["outline"] = (kernels, found)
+    return found
 
 
 def _entries(
