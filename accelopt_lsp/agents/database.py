@@ -204,7 +204,7 @@ class Database:
                     break
             except sqlite3.DatabaseError:
                 continue
-            self.notes.append(f"the {self.what} {self.path} is read-only; nothing new is kept")
+            self._note_read_only()
             return connection
         raise self._problem(reason) from reason
 
@@ -224,7 +224,12 @@ class Database:
         except BaseException:
             connection.close()
             raise
+        if not os.access(self.path, os.W_OK):
+            self._note_read_only()
         return connection
+
+    def _note_read_only(self) -> None:
+        self.notes.append(f"the {self.what} {self.path} is read-only; nothing new is kept")
 
     def _check(self, connection: sqlite3.Connection) -> None:
         if self.path.stat().st_size > _QUICK_CHECK_BYTES:

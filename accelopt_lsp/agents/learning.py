@@ -31,6 +31,8 @@ class Lessons:
         store: run store; None keeps no record.
         run: id of the run.
         initial: experiences given to the planner at the start.
+        remember: what is learned is meant for the memory, now or, where it cannot be used,
+            later.
     """
 
     def __init__(
@@ -39,12 +41,15 @@ class Lessons:
         store: RunStore | None = None,
         run: str = "",
         initial: Sequence[Experience] = (),
+        *,
+        remember: bool = True,
     ) -> None:
         self.initial = tuple(initial)
         self.notes: list[str] = []
         self._memory = memory
         self._store = store
         self._run = run
+        self._meant = remember
         self._known = {e.id: e for e in initial}
         self._improved: dict[str, bool] = {}
 
@@ -59,21 +64,32 @@ class Lessons:
         """Experiences of an iteration, stored and remembered."""
         learned: list[Experience] = []
         for pair in pairs:
-            try:
-                experience = await summarizer.summarize(problem, pair, run=self._run)
-            except Exception as error:
-                self.notes.append(f"summarizer: {type(error).__name__}: {error}")
+            experience = await self._lesson(problem, summarizer, pair)
+            if experience is None:
                 continue
-            key = f"{self._run}/{pair.attempt.id}"
-            if self._store is not None:
-                self._store.record_experience(self._run, pair.attempt.id, experience)
-            kept = self._remember(experience, key)
+            kept = self._remember(experience, f"{self._run}/{pair.attempt.id}")
             if kept is not None:
                 experience = evolve(experience, id=kept)
                 if self._store is not None:
                     self._store.mark_remembered(self._run, pair.attempt.id)
             learned.append(experience)
         return learned
+
+    async def _lesson(
+        self, problem: Problem, summarizer: Summarizer, pair: Pair
+    ) -> Experience | None:
+        """What a pair teaches; a resumed run takes what it had learned from it before."""
+        key = pair.attempt.id
+        known = self._store.experience(self._run, key) if self._store is not None else None
+        try:
+            # Asked all the same: a recorded reply counts towards what the run has spent.
+            experience = await summarizer.summarize(problem, pair, run=self._run)
+        except Exception as error:
+            self.notes.append(f"summarizer: {type(error).__name__}: {error}")
+            return known
+        if known is None and self._store is not None:
+            self._store.record_experience(self._run, key, experience, remember=self._meant)
+        return known or experience
 
     def _remember(self, experience: Experience, key: str) -> str | None:
         if self._memory is None:

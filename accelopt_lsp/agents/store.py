@@ -11,8 +11,9 @@ import secrets
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from attrs import field, frozen
 
@@ -28,6 +29,7 @@ from accelopt_lsp.agents.codec import (
     plan_to_json,
 )
 from accelopt_lsp.agents.database import Database, DatabaseProblem, data_dir
+from accelopt_lsp.agents.process_identity import is_alive, this_process
 from accelopt_lsp.agents.roles import Attempt, Experience, Plan
 from accelopt_lsp.nki.arguments import KernelArguments
 from accelopt_lsp.profiler.base import Outcome
@@ -121,6 +123,11 @@ CREATE TABLE exchanges (
 """
 
 
+_SCHEMA_3 = """
+ALTER TABLE runs ADD COLUMN process TEXT
+"""
+
+
 def _script(schema: str) -> Callable[[sqlite3.Connection], None]:
     def migrate(connection: sqlite3.Connection) -> None:
         for statement in schema.split(";"):
@@ -130,7 +137,7 @@ def _script(schema: str) -> Callable[[sqlite3.Connection], None]:
     return migrate
 
 
-MIGRATIONS = (_script(_SCHEMA_1), _script(_SCHEMA_2))
+MIGRATIONS = (_script(_SCHEMA_1), _script(_SCHEMA_2), _script(_SCHEMA_3))
 """Append to this; never change what is in it."""
 
 
@@ -141,7 +148,8 @@ class RunRecord:
     Attributes:
         id: random, short enough to type.
         created, updated: seconds since the epoch.
-        status: ``running``, ``finished``, ``cancelled``, ``failed``.
+        status: ``running``, ``interrupted`` (its process is gone), ``finished``, ``cancelled``,
+            ``failed``.
         path, function, target, dialect, text, arguments, reference: the problem.
         settings: search settings as plain data.
         roles: name of each role's implementation.
@@ -151,6 +159,7 @@ class RunRecord:
         baseline_ms, best_ms: latencies, as far as known.
         evaluations: evaluations that finished.
         result: the report of a finished run.
+        process: which process carries it out, or did.
     """
 
     id: str
@@ -172,6 +181,13 @@ class RunRecord:
     best_ms: float | None = None
     evaluations: int = 0
     result: Mapping[str, Any] | None = field(default=None, repr=False)
+    process: str | None = None
+
+    @property
+    def at_work_elsewhere(self) -> bool:
+        """Another process of this machine is carrying it out."""
+        mine = self.process == this_process()
+        return self.status == "running" and not mine and is_alive(self.process) is True
 
     def summary(self) -> dict[str, Any]:
         """One line of ``accelopt runs list``."""
@@ -196,8 +212,32 @@ class UnknownRun(LookupError):
     """No run has this id."""
 
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _noted(
+    method: Callable[Concatenate[RunStore, P], T],
+) -> Callable[..., T | None]:
+    """A problem becomes a note: a search does not end because a disk is full."""
+
+    @wraps(method)
+    def noting(self: RunStore, *args: P.args, **kwargs: P.kwargs) -> T | None:
+        try:
+            return method(self, *args, **kwargs)
+        except DatabaseProblem as problem:
+            self.note(f"{problem}; not all of this run is recorded")
+        except sqlite3.IntegrityError:
+            self.note("the run was removed from the run store; what it does is not recorded")
+        return None
+
+    return noting
+
+
 class RunStore:
     """Runs of one user, in ``runs.sqlite3`` under the data folder.
+
+    What cannot be recorded or found of a run once it has begun is a note, no error.
 
     Raises:
         DatabaseProblem: the store cannot be used; the message says what to do.
@@ -211,7 +251,18 @@ class RunStore:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        return tuple(self._database.notes)
+        """Remarks for people, each once."""
+        return tuple(dict.fromkeys(self._database.notes))
+
+    def note(self, text: str) -> None:
+        """Add a remark for people."""
+        self._database.notes.append(text)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes on disk, the log included."""
+        files = (self.path, self.path.with_name(self.path.name + "-wal"))
+        return sum(file.stat().st_size for file in files if file.exists())
 
     def close(self) -> None:
         self._database.close()
@@ -224,8 +275,8 @@ class RunStore:
         with self._database.write() as connection:
             connection.execute(
                 "INSERT INTO runs (id, created, updated, status, path, function, target, dialect,"
-                " text, arguments, reference, settings, roles, version)"
-                " VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+                " text, arguments, reference, settings, roles, version, process)"
+                " VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
                 (
                     run,
                     record.created,
@@ -241,10 +292,21 @@ class RunStore:
                     dumps(dict(record.settings)),
                     dumps(dict(record.roles)),
                     record.version,
+                    this_process(),
                 ),
             )
         return run
 
+    @_noted
+    def reopen(self, run: str) -> None:
+        """A run goes on, in this process."""
+        with self._database.write() as connection:
+            connection.execute(
+                "UPDATE runs SET status = 'running', process = ?, updated = ? WHERE id = ?",
+                (this_process(), time.time(), run),
+            )
+
+    @_noted
     def record_evaluation(
         self,
         run: str,
@@ -276,6 +338,7 @@ class RunStore:
                 (now, added, run),
             )
 
+    @_noted
     def record_plans(self, run: str, iteration: int, candidate: str, plans: Iterable[Plan]) -> None:
         """Keep the plans written for one candidate in one iteration."""
         rows = [
@@ -285,6 +348,7 @@ class RunStore:
         with self._database.write() as connection:
             connection.executemany("INSERT OR REPLACE INTO plans VALUES (?,?,?,?,?)", rows)
 
+    @_noted
     def record_iteration(
         self,
         run: str,
@@ -317,14 +381,31 @@ class RunStore:
             )
             connection.executemany("INSERT INTO beams VALUES (?,?,?,?,?)", places)
 
-    def record_experience(self, run: str, key: str, experience: Experience) -> None:
-        """Keep an experience until the memory has it, too."""
+    @_noted
+    def record_experience(
+        self, run: str, key: str, experience: Experience, *, remember: bool = True
+    ) -> None:
+        """Keep an experience.
+
+        Args:
+            remember: the memory is to have it, too, sooner or later.
+        """
         with self._database.write() as connection:
             connection.execute(
-                "INSERT OR IGNORE INTO experiences VALUES (?,?,?,0)",
-                (run, key, dumps(experience_to_json(experience))),
+                "INSERT OR IGNORE INTO experiences VALUES (?,?,?,?)",
+                (run, key, dumps(experience_to_json(experience)), 0 if remember else _NOT_MEANT),
             )
 
+    @_noted
+    def experience(self, run: str, key: str) -> Experience | None:
+        """What a run has learned from an attempt, or None."""
+        with self._database.read() as connection:
+            row = connection.execute(
+                "SELECT experience FROM experiences WHERE run = ? AND key = ?", (run, key)
+            ).fetchone()
+        return None if row is None else _experience(row["experience"])
+
+    @_noted
     def mark_remembered(self, run: str, key: str) -> None:
         """The memory has this experience."""
         with self._database.write() as connection:
@@ -332,6 +413,7 @@ class RunStore:
                 "UPDATE experiences SET remembered = 1 WHERE run = ? AND key = ?", (run, key)
             )
 
+    @_noted
     def record_exchange(self, run: str, key: str, exchange: Mapping[str, Any]) -> None:
         """Keep a request to a model and its reply, as plain data.
 
@@ -353,6 +435,7 @@ class RunStore:
                 ),
             )
 
+    @_noted
     def set_initial(self, run: str, experiences: Iterable[Experience]) -> None:
         """Keep the experiences that the planner starts with."""
         with self._database.write() as connection:
@@ -361,6 +444,7 @@ class RunStore:
                 (dumps([experience_to_json(e) for e in experiences]), run),
             )
 
+    @_noted
     def set_latencies(self, run: str, baseline_ms: float | None, best_ms: float | None) -> None:
         """Latencies in milliseconds, for listings."""
         with self._database.write() as connection:
@@ -369,8 +453,9 @@ class RunStore:
                 (baseline_ms, best_ms, time.time(), run),
             )
 
+    @_noted
     def finish(self, run: str, status: str, result: Mapping[str, Any] | None = None) -> None:
-        """Close a run (or, with status ``running``, reopen it)."""
+        """Close a run."""
         with self._database.write() as connection:
             connection.execute(
                 "UPDATE runs SET status = ?, result = COALESCE(?, result), updated = ?"
@@ -380,6 +465,7 @@ class RunStore:
 
     # -- reading ----------------------------------------------------------------------
 
+    @_noted
     def evaluation(self, run: str, key: str) -> tuple[Outcome, float] | None:
         """(outcome, seconds) of a finished evaluation, or None."""
         with self._database.read() as connection:
@@ -393,6 +479,7 @@ class RunStore:
         except (CodecError, json.JSONDecodeError):
             return None
 
+    @_noted
     def exchange(self, run: str, key: str) -> dict[str, Any] | None:
         """A recorded request to a model with its reply, or None."""
         with self._database.read() as connection:
@@ -443,8 +530,8 @@ class RunStore:
             raise UnknownRun("a run's id is empty; `accelopt runs list` shows them")
         with self._database.read() as connection:
             rows = connection.execute(
-                "SELECT * FROM runs WHERE substr(id, 1, ?) = ? ORDER BY id LIMIT 2",
-                (len(run), run),
+                "SELECT * FROM runs WHERE id >= ? AND id < ? ORDER BY id LIMIT 2",
+                (run, f"{run}\U0010ffff"),
             ).fetchall()
         exact = [row for row in rows if row["id"] == run]
         rows = exact or rows
@@ -470,9 +557,8 @@ class RunStore:
                 "SELECT run, key, experience FROM experiences WHERE remembered = 0"
                 " ORDER BY run, key"
             ).fetchall()
-        return [
-            (r["run"], r["key"], experience_from_json(json.loads(r["experience"]))) for r in rows
-        ]
+        found = ((row["run"], row["key"], _experience(row["experience"])) for row in rows)
+        return [(run, key, experience) for run, key, experience in found if experience is not None]
 
     def export(self, run: str) -> dict[str, Any]:
         """Everything about one run as plain data.
@@ -522,6 +608,18 @@ class RunStore:
             connection.execute("DELETE FROM runs WHERE id = ?", (record.id,))
 
 
+_NOT_MEANT = 2
+"""Mark of an experience that the memory is not to have."""
+
+
+def _experience(text: str) -> Experience | None:
+    """A stored experience; None if it cannot be read."""
+    try:
+        return experience_from_json(json.loads(text))
+    except (CodecError, json.JSONDecodeError):
+        return None
+
+
 _JSON_COLUMNS = frozenset({"seeds", "outcome", "plan", "experience", "exchange"})
 
 
@@ -539,7 +637,7 @@ def _record(row: sqlite3.Row) -> RunRecord:
             id=row["id"],
             created=row["created"],
             updated=row["updated"],
-            status=row["status"],
+            status=_status(row),
             path=row["path"],
             function=row["function"],
             target=row["target"],
@@ -557,9 +655,15 @@ def _record(row: sqlite3.Row) -> RunRecord:
             best_ms=row["best_ms"],
             evaluations=row["evaluations"],
             result=json.loads(row["result"]) if row["result"] else None,
+            process=row["process"],
         )
     except (CodecError, json.JSONDecodeError) as error:
         raise DatabaseProblem(f"run {row['id']} cannot be read: {error}") from error
+
+
+def _status(row: sqlite3.Row) -> str:
+    gone = row["status"] == "running" and is_alive(row["process"]) is False
+    return "interrupted" if gone else row["status"]
 
 
 def new_run_id() -> str:

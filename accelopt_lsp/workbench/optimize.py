@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from attrs import evolve
 
 from accelopt_lsp import __version__
-from accelopt_lsp.agents.codec import CodecError
 from accelopt_lsp.agents.database import DatabaseProblem
 from accelopt_lsp.agents.evaluate import Evaluator
 from accelopt_lsp.agents.focus import focused
@@ -131,7 +130,6 @@ def _open_store(request: OptimizeRequest, notes: list[str]) -> RunStore | None:
             raise RequestError(str(problem)) from problem
         notes.append(f"{problem}; this run is not recorded")
         return None
-    notes.extend(store.notes)
     return store
 
 
@@ -146,6 +144,8 @@ def _resumed(
         record = store.load(name)
     except (UnknownRun, DatabaseProblem) as error:
         raise RequestError(str(error)) from error
+    if request.resume is not None and record.at_work_elsewhere:
+        raise RequestError(f"run {record.id} is still going on in another process")
     return record.id, record
 
 
@@ -174,6 +174,7 @@ def _as_recorded(request: OptimizeRequest, record: RunRecord) -> OptimizeRequest
         agents=agents,
         llm={**_models_of(record.roles), **_given(request.llm)},
         replay=record.id if request.replay is not None else None,
+        use_memory=request.use_memory and bool(record.settings.get("use_memory", True)),
     )
 
 
@@ -244,10 +245,7 @@ class _Session:
             self.memory.close()
         if self.store is None or self.run_id is None:
             return
-        try:
-            self.store.finish(self.run_id, status, report.to_json() if report else None)
-        except DatabaseProblem as problem:
-            self.notes.append(str(problem))
+        self.store.finish(self.run_id, status, report.to_json() if report else None)
 
     async def _run(self, scratch: Path) -> OptimizeReport:
         scales = other_scales(self.request.search, self.kernel.text)
@@ -380,55 +378,62 @@ class _Session:
         return () if imported else (reference,)
 
     def _begin_record(self) -> None:
-        if self.store is None or self.run_id is not None:
-            if self.store is not None and self.run_id is not None:
-                self.store.finish(self.run_id, "running")
+        """Have the run in the store; what cannot be stored runs all the same."""
+        if self.store is None:
+            return
+        if self.run_id is not None:
+            self.store.reopen(self.run_id)
             return
         now = time.time()
-        self.run_id = self.store.begin(
-            RunRecord(
-                id=new_run_id(),
-                created=now,
-                updated=now,
-                status="running",
-                path=str(self.kernel.path),
-                function=self.kernel.source.qualname,
-                target=self.kernel.target,
-                dialect=self.kernel.dialect.value,
-                text=self.kernel.text,
-                arguments=self.kernel.arguments,
-                reference=str(self.kernel.reference) if self.kernel.reference else None,
-                settings=self.request.search.to_json(),
-                roles=self.roles.names,
-                version=__version__,
-            )
+        record = RunRecord(
+            id=new_run_id(),
+            created=now,
+            updated=now,
+            status="running",
+            path=str(self.kernel.path),
+            function=self.kernel.source.qualname,
+            target=self.kernel.target,
+            dialect=self.kernel.dialect.value,
+            text=self.kernel.text,
+            arguments=self.kernel.arguments,
+            reference=str(self.kernel.reference) if self.kernel.reference else None,
+            settings={
+                **self.request.search.to_json(),
+                "use_memory": self.request.use_memory,
+            },
+            roles=self.roles.names,
+            version=__version__,
         )
+        try:
+            self.run_id = self.store.begin(record)
+        except DatabaseProblem as problem:
+            self.notes.append(f"{problem}; this run is not recorded")
+            self.store = None
 
     def _lessons(self, problem: Problem) -> Lessons:
         settings = self.request.search
+        run = self.run_id or ""
         if not self.request.use_memory or settings.memory_policy == "none":
-            return Lessons(None, self.store, self.run_id or "")
+            return Lessons(None, self.store, run, remember=False)
+        recorded = self.record.initial if self.record is not None else None
         if self.request.replay is not None:
             # What the recorded run learned is in the memory already.
-            recorded = self.record.initial if self.record is not None else None
-            return Lessons(None, self.store, self.run_id or "", recorded or ())
+            return Lessons(None, self.store, run, recorded or (), remember=False)
         path = self.request.data_dir / "memory.sqlite3" if self.request.data_dir else None
-        initial: Sequence[Experience] = ()
+        initial: Sequence[Experience] = recorded or ()
         try:
             self.memory = OptimizationMemory(path)
-            self.notes.extend(self.memory.notes)
             if self.store is not None:
                 flush_pending(self.memory, self.store, self.notes.append)
-            initial = self._initial(problem, self.memory)
-        except (DatabaseProblem, CodecError) as error:
+            if recorded is None:
+                initial = self._initial(problem, self.memory)
+        except DatabaseProblem as error:
             self.notes.append(f"{error}; this run goes on without what earlier ones learned")
-        return Lessons(self.memory, self.store, self.run_id or "", initial)
+        return Lessons(self.memory, self.store, run, initial)
 
     def _initial(self, problem: Problem, memory: OptimizationMemory) -> Sequence[Experience]:
-        """Experiences at the start; a resumed run takes those it started with."""
+        """Experiences that fit the kernel, kept for the case that the run is resumed."""
         settings = self.request.search
-        if self.record is not None and self.record.initial is not None:
-            return self.record.initial
         if settings.memory_policy == "queue":
             found = memory.queue(settings.exp_n)
         else:
@@ -483,9 +488,14 @@ class _Session:
             evaluations=evaluator.finished,
             usage=self.roles.usage,
             stopped=result.stopped if result else "",
-            notes=tuple(dict.fromkeys(self.notes)),
+            notes=self._all_notes(),
             failure=failure,
         )
+
+    def _all_notes(self) -> tuple[str, ...]:
+        """Remarks of the run, and of the databases that it uses."""
+        opened = [d for d in (self.store, self.memory) if d is not None]
+        return tuple(dict.fromkeys([*self.notes, *(note for d in opened for note in d.notes)]))
 
     @staticmethod
     def _gained(baseline: Profile | None, best: Profile) -> float | None:

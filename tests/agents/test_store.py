@@ -21,6 +21,7 @@ from accelopt_lsp.agents.codec import (
 )
 from accelopt_lsp.agents.learning import Lessons, flush_pending
 from accelopt_lsp.agents.memory import OptimizationMemory
+from accelopt_lsp.agents.process_identity import is_alive, this_process
 from accelopt_lsp.agents.roles import Experience
 from accelopt_lsp.agents.store import RunRecord, RunStore, UnknownRun
 from accelopt_lsp.nki.arguments import KernelArguments, parse_spec
@@ -308,3 +309,96 @@ async def test_advice_to_avoid_wins_when_it_was_right(
     counted = memory.get("advice")
     assert (counted.wins, counted.losses) == ((1, 0) if came_true else (0, 1))
     memory.close()
+
+
+# -- what goes wrong outside -------------------------------------------------------------
+
+
+async def test_a_full_disk_ends_no_search_and_damages_nothing(tmp_path: Path) -> None:
+    store = RunStore(tmp_path / "runs.sqlite3")
+    run = begin(store)
+    with store._database.read() as connection:
+        pages = connection.execute("PRAGMA page_count").fetchone()[0]
+        connection.execute(f"PRAGMA max_page_count = {pages + 4}")
+    result = await search(quick(), store=store, run=run)
+    assert outcome(result) == outcome(await search(quick()))
+    (note,) = store.notes
+    assert "full" in note
+    assert "not all of this run is recorded" in note
+    with store._database.read() as connection:
+        connection.execute("PRAGMA max_page_count = 1000000")
+    kept = store.evaluation_count(run)
+    again = FakeProfiler()
+    assert outcome(await search(quick(), again, store=store, run=run)) == outcome(result)
+    assert len(again.calls) == result.evaluations - kept
+    store.close()
+
+
+async def test_a_run_that_is_removed_meanwhile_goes_on(store: RunStore) -> None:
+    run = begin(store)
+    store.delete(run)
+    result = await search(quick(iterations=1), store=store, run=run)
+    assert result.verified
+    assert "was removed" in store.notes[0]
+
+
+async def test_a_locked_store_ends_no_search(tmp_path: Path) -> None:
+    path = tmp_path / "runs.sqlite3"
+    store = RunStore(path, busy_seconds=0.01)
+    run = begin(store)
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    assert (await search(quick(iterations=1), store=store, run=run)).verified
+    other.execute("ROLLBACK")
+    other.close()
+    assert "locked by another process" in store.notes[0]
+    store.close()
+
+
+def test_what_a_run_without_memory_learned_is_never_given_to_it(store: RunStore) -> None:
+    run = begin(store)
+    lessons = Lessons(store=store, run=run, remember=False)
+    asyncio.run(search(quick(), store=store, run=run, lessons=lessons))
+    assert store.export(run)["experiences"]
+    assert store.pending_experiences() == []
+
+
+def test_runs_whose_process_is_gone_are_interrupted(tmp_path: Path) -> None:
+    path = tmp_path / "runs.sqlite3"
+    script = """
+        import sys, time
+        from pathlib import Path
+        from accelopt_lsp.agents.store import RunStore
+        from tests.agents.test_store import begin
+        begin(RunStore(Path(sys.argv[1])))
+        print("begun", flush=True)
+        time.sleep(600)
+    """
+    process = start(script, str(path))
+    assert process.stdout is not None
+    assert process.stdout.readline() == "begun\n"
+    store = RunStore(path)
+    assert store.load("run").status == "running"
+    assert store.load("run").at_work_elsewhere
+    process.kill()
+    process.communicate()
+    assert store.load("run").status == "interrupted"
+    assert not store.load("run").at_work_elsewhere
+    store.reopen("run")
+    assert store.load("run").status == "running"
+    assert not store.load("run").at_work_elsewhere
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("process", "alive"),
+    [(None, None), ("", None), ("elsewhere/1/2", None), ("nonsense", None), ("a/b/c/d", None)],
+)
+def test_what_cannot_be_told_of_a_process_is_unknown(process: str | None, alive: None) -> None:
+    assert is_alive(process) is alive
+
+
+def test_numbers_of_processes_are_used_again() -> None:
+    host, number, started = this_process().split("/")
+    assert is_alive(f"{host}/{number}/{started}") is True
+    assert is_alive(f"{host}/{number}/1{started}") is False
