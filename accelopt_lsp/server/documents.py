@@ -164,11 +164,15 @@ class Documents:
         self.encoding = "utf-16"
 
     def open(self, item: lsp.TextDocumentItem) -> Document:
-        document = Document(
-            item.uri, path_of(item.uri), item.text, item.version, encoding=self.encoding
-        )
+        document = self.detached(item)
         self._open[item.uri] = document
         return document
+
+    def detached(self, item: lsp.TextDocumentItem) -> Document:
+        """A document that is not among the open ones: it is part of one of them."""
+        return Document(
+            item.uri, path_of(item.uri), item.text, item.version, encoding=self.encoding
+        )
 
     def change(self, params: lsp.DidChangeTextDocumentParams) -> Document | None:
         document = self._open.get(params.text_document.uri)

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Generator
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 from lsprotocol import types as lsp
 from pygls.exceptions import JsonRpcException
 from pygls.lsp.server import LanguageServer
@@ -21,6 +21,7 @@ from pygls.protocol import LanguageServerProtocol, lsp_method
 import accelopt_lsp
 from accelopt_lsp.server.channel import kill_all_children
 from accelopt_lsp.server.documents import Documents
+from accelopt_lsp.server.notebooks import SYNC, Notebooks
 
 logger = logging.getLogger(__name__)
 
@@ -38,6 +39,10 @@ class Protocol(LanguageServerProtocol):
 
     _server: Server
     _ending = False
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._cells: dict[str | int, str] = {}
 
     @lsp_method(lsp.TEXT_DOCUMENT_DID_OPEN)
     def lsp_text_document__did_open(
@@ -59,6 +64,45 @@ class Protocol(LanguageServerProtocol):
     ) -> Generator[Any, Any, None]:
         self._server.documents.close(params.text_document.uri)
         yield from self._user_handler(lsp.TEXT_DOCUMENT_DID_CLOSE, params)
+
+    @lsp_method(lsp.NOTEBOOK_DOCUMENT_DID_OPEN)
+    def lsp_notebook_document__did_open(
+        self, params: lsp.DidOpenNotebookDocumentParams
+    ) -> Generator[Any, Any, None]:
+        document = self._server.notebooks.open(params)
+        item = lsp.TextDocumentItem(document.uri, "python", document.version or 0, document.text)
+        opened = lsp.DidOpenTextDocumentParams(item)
+        yield from self._user_handler(lsp.TEXT_DOCUMENT_DID_OPEN, opened)
+
+    @lsp_method(lsp.NOTEBOOK_DOCUMENT_DID_CHANGE)
+    def lsp_notebook_document__did_change(
+        self, params: lsp.DidChangeNotebookDocumentParams
+    ) -> Generator[Any, Any, None]:
+        document = self._server.notebooks.change(params)
+        if document is not None:
+            whole = lsp.VersionedTextDocumentIdentifier(document.version or 0, document.uri)
+            changed = lsp.DidChangeTextDocumentParams(whole, [])
+            yield from self._user_handler(lsp.TEXT_DOCUMENT_DID_CHANGE, changed)
+
+    @lsp_method(lsp.NOTEBOOK_DOCUMENT_DID_SAVE)
+    def lsp_notebook_document__did_save(
+        self, params: lsp.DidSaveNotebookDocumentParams
+    ) -> Generator[Any, Any, None]:
+        whole = lsp.TextDocumentIdentifier(params.notebook_document.uri)
+        saved = lsp.DidSaveTextDocumentParams(whole)
+        yield from self._user_handler(lsp.TEXT_DOCUMENT_DID_SAVE, saved)
+
+    @lsp_method(lsp.NOTEBOOK_DOCUMENT_DID_CLOSE)
+    def lsp_notebook_document__did_close(
+        self, params: lsp.DidCloseNotebookDocumentParams
+    ) -> Generator[Any, Any, None]:
+        uri = params.notebook_document.uri
+        notebook = self._server.notebooks.get(uri)
+        self._server.documents.close(uri)
+        closed = lsp.DidCloseTextDocumentParams(lsp.TextDocumentIdentifier(uri))
+        yield from self._user_handler(lsp.TEXT_DOCUMENT_DID_CLOSE, closed)
+        if notebook is not None:
+            self._server.notebooks.forget(notebook)
 
     def _user_handler(self, method: str, params: Any) -> Generator[Any, Any, None]:
         handler = self.fm.features.get(method)
@@ -93,9 +137,53 @@ class Protocol(LanguageServerProtocol):
     def handle_message(self, message: Any) -> None:
         refused = message if isinstance(message, Refused) else self._untimely(message)
         if refused is None:
-            super().handle_message(message)
+            super().handle_message(self._inwards(message))
         elif refused.id is not None:
             self._send_response(refused.id, error=refused.error)
+
+    def _inwards(self, message: Any) -> Any:
+        """What is said about a notebook's cell is about the notebook's document."""
+        params, notebooks = getattr(message, "params", None), self._server.notebooks
+        if isinstance(params, lsp.ExecuteCommandParams):
+            arguments = list(params.arguments or ())
+            notebook = notebooks.of_cell(arguments[0]) if arguments else None
+            if notebook is not None:
+                params.arguments = [notebook.uri, *arguments[1:]]
+            return message
+        cell = getattr(getattr(params, "text_document", None), "uri", None)
+        if notebooks.of_cell(cell) is not None:
+            message.params = notebooks.inwards(params, str(cell))
+            if getattr(message, "id", None) is not None:
+                self._cells[message.id] = str(cell)
+        return message
+
+    def _send_response(
+        self,
+        msg_id: str | int,
+        result: Any | None = None,
+        error: lsp.ResponseError | None = None,
+    ) -> None:
+        cell = self._cells.pop(msg_id, None)
+        if error is None:
+            try:
+                result = self._server.notebooks.outwards(result, cell)
+            except ValueError as reason:
+                error = lsp.ResponseError(lsp.LSPErrorCodes.RequestFailed, str(reason))
+        super()._send_response(msg_id, result, error)
+
+    def notify(self, method: str, params: Any | None = None) -> None:
+        if isinstance(params, lsp.PublishDiagnosticsParams):
+            for part in self._server.notebooks.published(params):
+                super().notify(method, part)
+        else:
+            super().notify(method, params)
+
+    def send_request(
+        self, method: str, params: Any | None = None, *args: Any, **options: Any
+    ) -> Any:
+        if isinstance(params, lsp.ApplyWorkspaceEditParams):
+            params = evolve(params, edit=self._server.notebooks.edit(params.edit))
+        return super().send_request(method, params, *args, **options)
 
     def _untimely(self, message: Any) -> Refused | None:
         """Why a message is not handled at this time, if it is not."""
@@ -139,10 +227,12 @@ class Server(LanguageServer):
 
     def __init__(self, documents: Documents) -> None:
         self.documents = documents
+        self.notebooks = Notebooks(documents)
         super().__init__(
             "accelopt",
             accelopt_lsp.__version__,
             text_document_sync_kind=lsp.TextDocumentSyncKind.Incremental,
+            notebook_document_sync=SYNC,
             protocol_cls=Protocol,
         )
 

@@ -88,6 +88,9 @@ def capabilities(**without: bool) -> lsp.ClientCapabilities:
                 able("refresh") and able("early")
             ),
         ),
+        notebook_document=lsp.NotebookDocumentClientCapabilities(
+            lsp.NotebookDocumentSyncClientCapabilities()
+        ),
         window=lsp.WindowClientCapabilities(
             work_done_progress=able("progress"),
             show_document=lsp.ShowDocumentClientCapabilities(able("show")),
@@ -117,6 +120,16 @@ class Session:
         client.protocol._converter.register_structure_hook(
             Union[lsp.Command, lsp.CodeAction],  # noqa: UP007 - cattrs tells it from A | B
             self._read_action,
+        )
+        # lsprotocol writes the filter of notebooks, but cannot read it.
+        client.protocol._converter.register_structure_hook(
+            lsp.NotebookDocumentSyncOptions, lambda data, kind: data
+        )
+        client.protocol._converter.register_structure_hook(
+            Union[  # noqa: UP007
+                lsp.NotebookDocumentSyncOptions, lsp.NotebookDocumentSyncRegistrationOptions, None
+            ],
+            lambda data, kind: data,
         )
         client.protocol.fm.features.update(
             {

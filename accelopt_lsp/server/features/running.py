@@ -95,7 +95,10 @@ def report_problem(app: App, run: Run, problem: Problem) -> None:
     """Say why a run failed: in a message, and as a diagnostic at its line."""
     document = app.documents.get(run.uri)
     name = document.path.name if document is not None else run.kernel
-    where = f"{name}:{problem.line}" if problem.line is not None else run.kernel
+    where = run.kernel
+    if problem.line is not None:
+        cell = app.server.notebooks.described(run.uri, problem.line)
+        where = f"{name}, {cell}" if cell is not None else f"{name}:{problem.line}"
     app.tell(f"{where}: {problem.message}", lsp.MessageType.Error)
     if document is None:
         return
