@@ -6,6 +6,7 @@ With ``--json`` one object goes to stdout and nothing else; progress goes to std
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import errno
 import os
@@ -410,13 +411,22 @@ def serve(port: int | None) -> None:
 
 
 @cli.command()
+@click.option("--llm-url", metavar="URL", help="Also look at this endpoint of models.")
+@click.option("--model", metavar="NAME", help="Whether it has this model.")
+@click.option("--ask", is_flag=True, help="Have each model answer a few tokens.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def doctor(as_json: bool) -> None:
-    """Check this installation and say what is missing."""
+def doctor(llm_url: str | None, model: str | None, ask: bool, as_json: bool) -> None:
+    """Check this installation and say what is missing.
+
+    With --llm-url, --model or --ask, or where a model is configured, it asks the endpoint for its
+    list of models, too; only --ask has a model answer.
+    """
     from accelopt_lsp.cli_output import console, show_findings
     from accelopt_lsp.workbench.doctor import examine
+    from accelopt_lsp.workbench.endpoints import examine_endpoints
 
-    findings = examine()
+    given = {"base_url": llm_url, "model": model}
+    findings = (*examine(), *asyncio.run(examine_endpoints(Path.cwd(), given, ask=ask)))
     if as_json:
         print_json(
             {

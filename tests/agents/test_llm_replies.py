@@ -55,6 +55,8 @@ def replaced(function: str, head: str = "") -> str:
 
 
 WHOLE = f"@nki.jit\ndef kernel(x, scale=1.0):\n{BODY}"
+OLD = SOURCE[SOURCE.index("@nki.jit") : SOURCE.index("\n\ndef after")]
+USES_ISA = "@nki.jit\ndef kernel(x, scale=1.0):\n    nisa.memset(x, 0)\n    return x\n"
 READABLE = {
     "a fenced function": (f"Sure:\n```python\n{WHOLE}```\nBye", replaced(WHOLE)),
     "a fence without language": (f"```\n{WHOLE}```", replaced(WHOLE)),
@@ -81,6 +83,71 @@ READABLE = {
     "a changed helper": (
         f"```python\ndef helper(n):\n    return n + 2\n\n{WHOLE}```",
         replaced(WHOLE).replace("n + 1", "n + 2"),
+    ),
+    "thoughts first": (
+        f"<think>\n```python\nx = 1\n```\n</think>\n```\n{WHOLE}```",
+        replaced(WHOLE),
+    ),
+    "thoughts whose beginning the template wrote": (
+        f"Hm: ```x```\n</think>\n```python\n{WHOLE}```",
+        replaced(WHOLE),
+    ),
+    "thoughts in channels": (
+        f"<|channel|>analysis<|message|>def kernel(x): no<|end|><|start|>assistant"
+        f"<|channel|>final<|message|>```python\n{WHOLE}```<|return|>",
+        replaced(WHOLE),
+    ),
+    "the old kernel quoted first": (
+        f"Before:\n```python\n{OLD}```\nAfter:\n```python\n{WHOLE}```",
+        replaced(WHOLE),
+    ),
+    "a forgotten import": (
+        f"```python\n{USES_ISA}```",
+        replaced(USES_ISA, "import nki.isa as nisa\n\n\n"),
+    ),
+    "an import from the future": (
+        f"```python\nfrom __future__ import annotations\n\n{WHOLE}```",
+        replaced(WHOLE),
+    ),
+    "a longer fence": (f"````python\n{WHOLE}````", replaced(WHOLE)),
+    "a diff without a fence": (
+        "--- a/k.py\n+++ b/k.py\n@@ -1 +1 @@\n-    out = helper(1)\n+    out = helper(3)\n",
+        SOURCE.replace("helper(1)", "helper(3)"),
+    ),
+    "a diff with windows line ends": (
+        "```diff\r\n@@\r\n-    out = helper(1)\r\n+    out = helper(3)\r\n```\r\n",
+        SOURCE.replace("helper(1)", "helper(3)"),
+    ),
+    "a diff with tabs": (
+        "```diff\n@@\n \t# a comment\n-\tout = helper(1)\n+\tout = helper(3)\n \treturn out\n```",
+        SOURCE.replace("helper(1)", "helper(3)"),
+    ),
+    "a diff whose context is wrong at its ends": (
+        "```diff\n@@ -9,9 +9,9 @@\n     # another comment\n-    out = helper(1)\n"
+        "+    out = helper(3)\n     return nothing\n```",
+        SOURCE.replace("helper(1)", "helper(3)"),
+    ),
+    "a diff that lost the indentation": (
+        "```diff\n@@\n-out = helper(1)\n+out = helper(3)\n```",
+        SOURCE.replace("helper(1)", "helper(3)"),
+    ),
+    "a diff in several hunks": (
+        "```diff\n@@\n-P = 128\n+P = 64\n@@\n-    out = helper(1)\n+    out = helper(3)\n```",
+        SOURCE.replace("P = 128", "P = 64").replace("helper(1)", "helper(3)"),
+    ),
+    "an apply-patch block": (
+        "```\n*** Begin Patch\n*** Update File: k.py\n@@ def kernel\n-    out = helper(1)\n"
+        "+    out = helper(3)\n*** End Patch\n```",
+        SOURCE.replace("helper(1)", "helper(3)"),
+    ),
+    "search and replace": (
+        "k.py\n<<<<<<< SEARCH\n    out = helper(1)\n=======\n    out = helper(3)\n"
+        ">>>>>>> REPLACE\n",
+        SOURCE.replace("helper(1)", "helper(3)"),
+    ),
+    "a diff that does not fit, and the whole": (
+        f"```diff\n@@\n-nothing like it\n+else\n```\n```python\n{WHOLE}```",
+        replaced(WHOLE),
     ),
     "a diff": (
         "```diff\n--- a/k.py\n+++ b/k.py\n@@ -16,3 +16,3 @@\n     # a comment\n"
@@ -116,6 +183,22 @@ REFUSED = {
 }
 
 
+def test_code_that_was_cut_off_is_refused() -> None:
+    reply = f"```python\n{WHOLE}"
+    assert read_code(reply, SOURCE, "kernel") == replaced(WHOLE)
+    with pytest.raises(Unreadable, match="cut off before its code ended"):
+        read_code(reply, SOURCE, "kernel", cut=True)
+    whole = f"```python\n{WHOLE}```\nAnd then"
+    assert read_code(whole, SOURCE, "kernel", cut=True) == replaced(WHOLE)
+
+
+def test_a_patch_leaves_other_lines_as_they_are() -> None:
+    source = "a = 1\r\nb = 2\x0c\r\nc = '\u2028'\r\nd = 4"
+    patched = apply_patch(source, "@@\n-a = 1\n+a = 3\n+e = 5\n")
+    assert patched == "a = 3\r\ne = 5\r\nb = 2\x0c\r\nc = '\u2028'\r\nd = 4"
+    assert apply_patch(source, "@@\n-d = 4\n+d = 5\n+e = 6\n").endswith("d = 5\r\ne = 6")
+
+
 @pytest.mark.parametrize(("reply", "reason"), REFUSED.values(), ids=REFUSED)
 def test_unusable_code_is_refused_with_the_reason(reply: str, reason: str) -> None:
     with pytest.raises(Unreadable, match=reason):
@@ -142,6 +225,14 @@ PLANS = {
     "trailing commas": '{"plans": [{"title": "t", "rationale": "r",},],}',
     "rubbish first": '{broken} [1, 2] {"plans": []} {"plans": [{"title": "t", "rationale": "r"}]}',
     "raw line ends": '{"plans": [{"title": "t", "rationale": "r\n"}]}',
+    "thoughts first": '<think>{"plans": [{"title": "no"}]}</think>[{"title":"t","rationale":"r"}]',
+    "comments": '{"plans": [ // one\n {"title": "t", /* why */ "rationale": "r"} # so\n]}',
+    "single quotes": "{'plans': [{'title': 't', 'rationale': 'r', 'site': None, 'x': True}]}",
+    "numbered": '{"plans": {"1": {"title": "t", "rationale": "r"}}}',
+    "other names": '{"steps": [{"headline": "t", "reason": "r"}]}',
+    "twice the same": '[{"title": "T", "rationale": "R"}, {"title": "t", "rationale": "r"}]',
+    "cut off": '{"plans": [{"title": "t", "rationale": "r"}, {"title": "half',
+    "a list of nothing in front": '[] [1] {"plans": [{"title": "t", "rationale": "r"}]}',
     "broken ones among them": '{"plans": [3, {"x": 1}, {"title": "t", "rationale": "r"}]}',
 }
 
@@ -149,6 +240,20 @@ PLANS = {
 @pytest.mark.parametrize("reply", PLANS.values(), ids=PLANS)
 def test_plans_are_found(reply: str) -> None:
     assert read_plans(reply) == [PlanText("t", "r")]
+
+
+def test_plans_one_a_line_and_plans_as_words() -> None:
+    lines = '{"title": "a", "line": "7"}\n{"title": 2, "line": 3.0, "site": 4}\n'
+    assert read_plans(lines) == [PlanText("a", "", line=7), PlanText("2", "", "4", 3)]
+    assert read_plans('["hoist the load", "x"]') == [PlanText("hoist the load", "hoist the load")]
+    many = json.dumps({"plans": [{"title": f"t{n}"} for n in range(200)]})
+    assert len(read_plans(many)) == 200
+    broken = '{"plans": [{"title": "a",}, {"title": "b",}, {"title": "c"}]}'
+    assert [p.title for p in read_plans(broken)] == ["a", "b", "c"]
+
+
+def test_a_planner_may_have_no_plans() -> None:
+    assert read_plans('Nothing left: {"plans": []}') == []
 
 
 def test_a_plan_has_what_it_names() -> None:

@@ -96,6 +96,7 @@ async def test_a_model_from_the_editors_settings(
     assert "job_process" in "\n".join(seen)
 
 
+@pytest.mark.slow
 async def test_cancelling_is_immediate_while_a_model_thinks(
     tmp_path: Path, data_dir: Path, examples: Path
 ) -> None:

@@ -5,14 +5,30 @@ Imported when the first request is made, since importing ``openai`` takes a seco
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
-from openai import AsyncOpenAI, DefaultAsyncHttpxClient
+from openai import APIError, APIStatusError, AsyncOpenAI, DefaultAsyncHttpxClient
 
+from accelopt_lsp.agents.llm.faults import one_line, told
 from accelopt_lsp.agents.llm.settings import ModelSettings
 
 MAX_ERROR_BYTES = 64 * 1024
+MAX_LIST_BYTES = 8 << 20
+
+
+class EndpointError(Exception):
+    """An endpoint does not say which models it has.
+
+    Attributes:
+        status: the HTTP status; None if there was no answer.
+    """
+
+    def __init__(self, why: str, status: int | None = None) -> None:
+        super().__init__(why)
+        self.status = status
 
 
 class _BoundedClient(DefaultAsyncHttpxClient):
@@ -63,3 +79,34 @@ def client_for(model: ModelSettings, api_key: str | None) -> AsyncOpenAI:
             timeout=model.timeout_seconds,
         ),
     )
+
+
+async def list_models(model: ModelSettings) -> list[str]:
+    """Names of the models of an endpoint.
+
+    Raises:
+        EndpointError: it is not there, refuses, or has no such list.
+    """
+    key = model.api_key()
+    data = bytearray()
+    async with client_for(model, key) as client:
+        try:
+            async with client.models.with_streaming_response.list() as answer:
+                async for piece in answer.iter_bytes():
+                    data += piece
+                    if len(data) > MAX_LIST_BYTES:
+                        raise EndpointError("the list of models has no end", 200)
+        except APIStatusError as error:
+            why = one_line(f"{error.status_code}: {error.message}", 300)
+            raise EndpointError(
+                why.replace(key, "***") if key else why, error.status_code
+            ) from None
+        except (APIError, OSError, ValueError) as error:
+            raise EndpointError(f"no answer: {told(error)}") from None
+    try:
+        found = json.loads(data)
+    except ValueError:
+        raise EndpointError("the answer is no JSON", 404) from None
+    items = found.get("data") if isinstance(found, Mapping) else found
+    names = [i.get("id") for i in items or () if isinstance(i, Mapping)]
+    return sorted(name for name in names if isinstance(name, str))

@@ -103,7 +103,8 @@ def numbered_code(source: str, function: str, detail: Detail) -> str:
     first = before.count("\n") + 1
     lines = split_lines(limited(code, detail.code))
     width = len(str(first + len(lines)))
-    return fenced("".join(f"{n:>{width}}| {line}" for n, line in enumerate(lines, first)), "")
+    numbered = (f"{n:>{width}}| {line}".rstrip() for n, line in enumerate(lines, first))
+    return fenced("\n".join(numbered), "")
 
 
 def beside_kernel(source: str, function: str, detail: Detail) -> str:
