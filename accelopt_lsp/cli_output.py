@@ -305,6 +305,9 @@ def show_optimization(out: Console, report: OptimizeReport, *, with_diff: bool) 
         )
         if report.baseline is not None:
             show_profile(out, report.baseline, report.kernel.text)
+        if report.stopped and not report.usage.calls:
+            hint = "the catalogue found nothing; a model may: --llm-url URL --model NAME"
+            out.print(Text(hint, "dim"))
     if report.usage.calls:
         out.print(f"models: {report.usage.words()}")
     for note in report.notes:

@@ -57,7 +57,9 @@ def test_nothing_known_says_nothing() -> None:
 def test_what_helped_in_a_like_situation_is_proven() -> None:
     found = Evidence.of([experience("fuse-instructions:activation-sum", 1.5)], HERE)
     assert found.proven(ACTIVATION)
-    assert found.expected(ACTIVATION) == pytest.approx(structure_score(HERE, HERE) * 2 / 3 * (1 - 1 / 1.5))
+    assert found.expected(ACTIVATION) == pytest.approx(
+        structure_score(HERE, HERE) * 2 / 3 * (1 - 1 / 1.5)
+    )
     assert "1.50 times faster" in found.reason(ACTIVATION)
     far = Evidence.of([experience("fuse-instructions:activation-sum", 1.5)], ELSEWHERE)
     assert 0.0 <= far.expected(ACTIVATION) < found.expected(ACTIVATION)
