@@ -6,7 +6,6 @@ the fixer turns to a smaller choice of parameters, the summarizer words what hap
 
 from __future__ import annotations
 
-import ast
 import random
 import re
 import time
@@ -21,6 +20,7 @@ from accelopt_lsp.agents.evidence import Evidence, kind_of
 from accelopt_lsp.agents.gates import widest_float
 from accelopt_lsp.agents.normalise import function_text
 from accelopt_lsp.agents.off_loop import off_loop
+from accelopt_lsp.agents.relief import LineShares, limits, score_of
 from accelopt_lsp.agents.retrieval import experience_id
 from accelopt_lsp.agents.roles import (
     Attempt,
@@ -35,8 +35,7 @@ from accelopt_lsp.agents.roles import (
     Usage,
 )
 from accelopt_lsp.agents.situations import tags_of
-from accelopt_lsp.nki.profile import Profile, Resource
-from accelopt_lsp.nki.python_source import parse_python
+from accelopt_lsp.nki.profile import Profile
 from accelopt_lsp.profiler.base import FailureKind
 from accelopt_lsp.rewrites import catalogue
 from accelopt_lsp.rewrites.base import NotApplicable, Rewrite, RewriteContext, Site
@@ -143,7 +142,7 @@ class OfflineAgent:
         tried: Sequence[Plan],
         fruitless: Sequence[Plan],
     ) -> list[Plan]:
-        shares = _LineShares(candidate.source, candidate.profile)
+        shares = LineShares(candidate.source, candidate.profile)
         want = tags_of(problem, candidate.source, candidate.profile)
         evidence = Evidence.of(experiences, want, candidate.steps)
         ranked = self._ranked(problem, candidate, evidence, seed, tried, fruitless, shares)
@@ -164,7 +163,7 @@ class OfflineAgent:
         tried: Sequence[Plan] = (),
     ) -> list[Site]:
         """Where the catalogue applies, best first, a few of each rewrite: for other planners."""
-        shares = _LineShares(candidate.source, candidate.profile)
+        shares = LineShares(candidate.source, candidate.profile)
         want = tags_of(problem, candidate.source, candidate.profile)
         evidence = Evidence.of(experiences, want, candidate.steps)
         ranked = await off_loop(
@@ -180,7 +179,7 @@ class OfflineAgent:
         seed: int,
         tried: Sequence[Plan],
         fruitless: Sequence[Plan],
-        shares: _LineShares,
+        shares: LineShares,
     ) -> list[tuple[Rewrite, Site]]:
         """Sites that were not tried yet: those that memory speaks for, by the profile, the others.
 
@@ -196,7 +195,7 @@ class OfflineAgent:
                 continue
             if (rewrite.name, site.line, repr(sorted(site.parameters.items()))) in done:
                 continue
-            score = _score(rewrite, site, candidate.profile, shares) + 0.01 * choose.random()
+            score = score_of(rewrite, site, candidate.profile, shares) + 0.01 * choose.random()
             scored.append((evidence.expected(site), score, position, rewrite, site))
         hopeless = {_gist(plan.rewrite, plan.title) for plan in fruitless}
         fresh = [e for e in scored if _gist(e[3].name, e[4].description) not in hopeless]
@@ -319,88 +318,6 @@ def offline_roles(rewrites: Sequence[Rewrite] | None = None) -> Roles:
     return Roles(agent, agent, agent, agent)
 
 
-class _LineShares:
-    """What share of a kernel's time the lines of a statement take."""
-
-    def __init__(self, source: str, profile: Profile) -> None:
-        critical = sum(line.critical_ms or 0.0 for line in profile.lines)
-        total = critical or sum(line.busy_ms or 0.0 for line in profile.lines)
-        self._by_line: dict[int, float] = {}
-        for line in profile.lines:
-            cost = line.critical_ms if critical else line.busy_ms
-            if total and cost:
-                self._by_line[line.line] = self._by_line.get(line.line, 0.0) + cost / total
-        self._ends: dict[int, int] = {}
-        self._nests: list[tuple[int, int]] = []
-        try:
-            nodes = list(ast.walk(parse_python(source)))
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            nodes = []
-        for node in nodes:
-            if isinstance(node, ast.stmt) and node.end_lineno is not None:
-                known = self._ends.get(node.lineno, node.lineno)
-                self._ends[node.lineno] = max(known, node.end_lineno)
-                if isinstance(node, ast.For | ast.While):
-                    self._nests.append((node.lineno, node.end_lineno))
-
-    def of(self, line: int) -> float:
-        """Share from 0 to 1 of the statement that begins on ``line``."""
-        return self._between(line, self._ends.get(line, line))
-
-    def of_nest(self, line: int) -> float:
-        """Share of the outermost loop around ``line``; 0 if there is none."""
-        around = [(first, last) for first, last in self._nests if first <= line <= last]
-        return self._between(*min(around)) if around else 0.0
-
-    def _between(self, first: int, last: int) -> float:
-        return sum(share for at, share in self._by_line.items() if first <= at <= last)
-
-
-def _score(rewrite: Rewrite, site: Site, profile: Profile, shares: _LineShares) -> float:
-    score = relief(rewrite.description.bottlenecks, site.line, profile)
-    score += 0.4 * shares.of(site.line) + 0.2 * shares.of_nest(site.line)
-    return score - 0.15 * site.rank
-
-
-_RELIEVED: Mapping[str, tuple[Resource, ...]] = {
-    "tensor": (Resource.TENSOR,),
-    "vector": (Resource.VECTOR,),
-    "scalar": (Resource.SCALAR,),
-    "gpsimd": (Resource.GPSIMD,),
-    "dma": (Resource.DMA_BANDWIDTH, Resource.DMA_LATENCY, Resource.ROOM),
-    "latency": (Resource.DMA_LATENCY, Resource.ENGINE_LATENCY, Resource.SYNC, Resource.ROOM),
-}
-"""What a rewrite that relieves a bound takes time from: fewer or larger transfers also wait less
-for room, and so do shorter chains of instructions."""
-_BOUNDING_CHANGES = {
-    "dma": "dma_free",
-    "vector": "vector_scalar_free",
-    "scalar": "vector_scalar_free",
-}
-
-
-def relief(bottlenecks: Sequence[str], line: int, profile: Profile) -> float:
-    """How much of a kernel's time a rewrite is about, from 0 to 1.
-
-    By the shares of the time that each resource bounded, no more than what-ifs allow; without
-    them by the resource that limits the kernel, the rewrite's first bottleneck counting most.
-    """
-    shares = profile.bounded_shares
-    if shares is None:
-        if profile.bound is None or profile.bound.value not in bottlenecks:
-            return 0.0
-        return 1.0 - 0.1 * bottlenecks.index(profile.bound.value)
-    relieved = {resource for name in bottlenecks for resource in _RELIEVED.get(name, ())}
-    found = sum(shares.get(resource.value, 0.0) for resource in relieved)
-    gains = {w.change: 1.0 - 1.0 / w.speedup for w in profile.what_ifs or () if w.line is None}
-    limits = [gains.get(_BOUNDING_CHANGES.get(name, "")) for name in bottlenecks]
-    known = [limit for limit in limits if limit is not None]
-    if known and len(known) == len(limits):
-        found = min(found, sum(known))
-    hoisted = [w for w in profile.what_ifs or () if w.line == line]
-    return max([found, *(1.0 - 1.0 / w.speedup for w in hoisted)])
-
-
 def _parted(
     ranked: Sequence[tuple[Rewrite, Site]], evidence: Evidence
 ) -> tuple[list[tuple[Rewrite, Site]], list[tuple[Rewrite, Site]]]:
@@ -446,11 +363,11 @@ def _as_plan(
     rewrite: Rewrite,
     site: Site,
     profile: Profile,
-    shares: _LineShares,
+    shares: LineShares,
     evidence: Evidence,
 ) -> Plan:
     reasons = [site.benefit] if site.benefit else []
-    reasons += _limits(profile)
+    reasons += limits(profile)
     share, nest = shares.of(site.line), shares.of_nest(site.line)
     if share >= 0.005:
         reasons.append(f"line {site.line} takes {share:.0%} of the time")
@@ -468,15 +385,6 @@ def _as_plan(
         experiences=drawn,
         site=site,
     )
-
-
-def _limits(profile: Profile) -> list[str]:
-    """What limits a kernel, in words."""
-    shares = sorted((profile.bounded_shares or {}).items(), key=lambda item: -item[1])
-    named = [f"{name.replace('_', ' ')} {share:.0%}" for name, share in shares if share >= 0.1]
-    if named:
-        return [f"bounded by {', '.join(named[:3])}"]
-    return [] if profile.bound is None else [f"the kernel is bound by {profile.bound.value}"]
 
 
 def _gist(rewrite: str | None, title: str) -> tuple[str | None, str]:

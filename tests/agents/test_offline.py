@@ -9,7 +9,8 @@ import pytest
 from attrs import evolve, frozen
 
 from accelopt_lsp.agents.normalise import fingerprint, function_text, loop_depth
-from accelopt_lsp.agents.offline import OfflineAgent, relief
+from accelopt_lsp.agents.offline import OfflineAgent
+from accelopt_lsp.agents.relief import relief
 from accelopt_lsp.agents.roles import (
     Attempt,
     Candidate,
