@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from threading import Thread
 from typing import Any
 
@@ -583,35 +584,61 @@ async def test_a_name_that_nobody_knows_ends_the_run_soon() -> None:
     await chat.close()
 
 
+@frozen
+class Secured:
+    """A server whose certificate nobody knows, and that certificate."""
+
+    url: str
+    certificate: Path
+
+
 @pytest.fixture(scope="module")
-def self_signed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """URL of a server with a certificate that nobody knows."""
+def self_signed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    """A server that answers over TLS."""
     folder = tmp_path_factory.mktemp("tls")
     pair = folder / "pair.pem"
     make = ("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256")
-    named = ("-nodes", "-days", "2", "-subj", "/CN=localhost")
+    names = ("-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1")
+    named = ("-nodes", "-days", "2", *names)
     files = ("-keyout", folder / "key.pem", "-out", folder / "cert.pem")
     try:
         subprocess.run([*make, *named, *files], check=True, capture_output=True)
     except OSError:
         pytest.skip("openssl is not installed")
     pair.write_text((folder / "key.pem").read_text() + (folder / "cert.pem").read_text())
-    http = ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(stream({"content": "fine"}).raw or b"")
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(pair)
     http.socket = context.wrap_socket(http.socket, server_side=True)
     thread = Thread(target=http.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
-    yield f"https://127.0.0.1:{http.server_address[1]}/v1"
+    yield Secured(f"https://127.0.0.1:{http.server_address[1]}/v1", folder / "cert.pem")
     http.shutdown()
     http.server_close()
     thread.join()
 
 
-async def test_an_unknown_certificate_ends_the_run_with_advice(self_signed: str) -> None:
-    chat = ChatModels(llm_settings(None, {"base_url": self_signed, "model": "m"}, {}))
+async def test_an_unknown_certificate_ends_the_run_with_advice_that_helps(
+    self_signed: Secured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = llm_settings(None, {"base_url": self_signed.url, "model": "m"}, {})
+    chat = ChatModels(settings)
     with pytest.raises(RoleFailure, match="SSL_CERT_FILE"):
         await chat.ask("executor", ASKED)
+    await chat.close()
+    monkeypatch.setenv("SSL_CERT_FILE", str(self_signed.certificate))
+    chat = ChatModels(settings)
+    assert (await chat.ask("executor", ASKED)).text == "fine"
     await chat.close()
 
 

@@ -79,6 +79,11 @@ BROKEN = {
     "planner in": {"planner": 3},
     "unknown setting 'x' of the fixer": {"fixer": {"x": 1}},
     "concurrency must be a positive whole number": {"concurrency": 0},
+    "budget-usd must be a finite number": {"budget-usd": float("nan")},
+    "price-output must be a finite number": {"price-output": float("inf")},
+    "reply-seconds must be above 0": {"reply-seconds": 0},
+    "holds a user or a password": {"base-url": "http://user:secret@host/v1"},
+    r"not the URL of an endpoint: 'host:port": {"base-url": "http://user:secret@host:port/v1"},
     "retries must be a positive whole number": {"retries": True},
 }
 
@@ -87,8 +92,9 @@ BROKEN = {
 def test_settings_that_cannot_be_used(message: str, table: dict[str, object]) -> None:
     if message.startswith("retries"):
         message = "retries must be a number"
-    with pytest.raises(LlmSettingsError, match=message):
+    with pytest.raises(LlmSettingsError, match=message) as caught:
         llm_settings(table, None, NOTHING)
+    assert "secret" not in str(caught.value)
 
 
 def test_no_model_is_an_error_that_says_what_to_do() -> None:

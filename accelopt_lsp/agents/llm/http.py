@@ -75,7 +75,7 @@ def client_for(model: ModelSettings, api_key: str | None) -> AsyncOpenAI:
         http_client=_BoundedClient(
             follow_redirects=False,
             # A proxy is no way to this machine.
-            trust_env=not model.is_local,
+            mounts=dict.fromkeys(("http://", "https://", "all://")) if model.is_local else None,
             timeout=model.timeout_seconds,
         ),
     )

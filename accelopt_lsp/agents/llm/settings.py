@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from math import isfinite
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
@@ -170,6 +171,7 @@ _TEXT = frozenset({"model", "base_url", "reasoning_effort"})
 _WHOLE = frozenset(
     {"max_output_tokens", "context_tokens", "retries", "concurrency", "budget_tokens"}
 )
+_ABOVE_ZERO = frozenset({"timeout_seconds", "reply_seconds", "budget_usd"})
 _MODEL_FIELDS = frozenset(f.name for f in fields(ModelSettings)) - {"from_project"}
 
 
@@ -290,8 +292,12 @@ def _convert(name: str, value: Any) -> Any:
         raise LlmSettingsError(f"{shown} must be a number, got {value!r}")
     if name in _WHOLE and (not isinstance(value, int) or value < (0 if name == "retries" else 1)):
         raise LlmSettingsError(f"{shown} must be a positive whole number, got {value!r}")
+    if not isfinite(value):
+        raise LlmSettingsError(f"{shown} must be a finite number, got {value!r}")
     if value < 0:
         raise LlmSettingsError(f"{shown} must not be negative, got {value!r}")
+    if name in _ABOVE_ZERO and value == 0:
+        raise LlmSettingsError(f"{shown} must be above 0")
     return value if name in _WHOLE else float(value)
 
 
@@ -305,7 +311,9 @@ def endpoint(url: str) -> str:
         LlmSettingsError: not an http or https URL, or one with a password in it.
     """
     text = url.strip()
-    wrong = LlmSettingsError(f"not the URL of an endpoint: {url!r}; expected http://HOST/v1")
+    # What stands in front of the host may be a password.
+    shown = text.rpartition("@")[2]
+    wrong = LlmSettingsError(f"not the URL of an endpoint: {shown!r}; expected http://HOST/v1")
     try:
         parts = urlsplit(text if "://" in text else f"http://{text}")
         usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
