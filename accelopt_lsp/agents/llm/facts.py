@@ -7,6 +7,7 @@ with what the simulator and the analysis enforce.
 from __future__ import annotations
 
 import ast
+from functools import lru_cache
 
 from accelopt_lsp.agents.llm.sections import Detail
 from accelopt_lsp.agents.normalise import around_function
@@ -39,7 +40,8 @@ _TILE = 512
 _NO_TILE_COST = frozenset({Engine.DMA, Engine.TENSOR})
 
 
-def calls_of(text: str, function: str | None = None) -> list[str]:
+@lru_cache(maxsize=64)
+def calls_of(text: str, function: str | None = None) -> tuple[str, ...]:
     """Public NKI names that a text calls, in the order of their first use.
 
     Those of ``function`` come first.
@@ -57,7 +59,7 @@ def calls_of(text: str, function: str | None = None) -> list[str]:
         if path is not None and find_api(path) is not None:
             place = (not first <= node.lineno <= last, node.lineno, node.col_offset)
             found[path] = min(place, found.get(path, place))
-    return sorted(found, key=lambda path: found[path])
+    return tuple(sorted(found, key=lambda path: found[path]))
 
 
 def call_facts(

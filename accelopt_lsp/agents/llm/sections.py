@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 from attrs import frozen
@@ -107,6 +108,7 @@ def numbered_code(source: str, function: str, detail: Detail) -> str:
     return fenced("\n".join(numbered), "")
 
 
+@lru_cache(maxsize=64)
 def beside_kernel(source: str, function: str, detail: Detail) -> str:
     """Imports, constants and helpers of the file that a function uses, also through others."""
     try:
