@@ -294,3 +294,16 @@ def test_an_interruption_is_no_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     result = run("doctor")
     assert result.exit_code == 130
     assert result.stderr == "accelopt: interrupted\n"
+
+
+@pytest.mark.parametrize("lines", ["9-3", "0-2", "a-b", "", "-4"])
+def test_lines_must_be_lines(lines: str) -> None:
+    result = run("optimize", SMALL, "--lines", lines)
+    assert result.exit_code == 2
+    assert "are no lines such as 20-31" in result.stderr
+
+
+def test_lines_of_another_kernel_are_refused() -> None:
+    result = run("optimize", SMALL, "--lines", "1")
+    assert result.exit_code == 2
+    assert "lines 1-1 are not in kernel" in result.stderr

@@ -28,9 +28,11 @@ def register(app: App) -> None:
                 app.tell(f"{run.kernel}: no timeline was written.")
                 return
             # A trace is for a viewer; an editor would show megabytes of JSON.
-            shown = await app.show_file(file, external=True)
-            opened = "" if shown else f" It is in {file}, until the editor ends this session."
-            app.tell(f"Timeline of {run.kernel}: open it at ui.perfetto.dev.{opened}")
+            await app.show_file(file, external=True)
+            app.tell(
+                f"Timeline of {run.kernel}: open it at ui.perfetto.dev. It is in {file}, until "
+                "the editor ends this session."
+            )
 
         title = f"Timeline of {found.kernel.name}"
         return start_run(app, found, "timeline", title, done, {"timeline": str(file)})
