@@ -42,6 +42,12 @@ class LimitedCache(Generic[K, V]):
             oldest = next(iter(self._entries))
             self.weight -= self._entries.pop(oldest)[1]
 
+    def discard(self, key: K) -> None:
+        """Forget one value, if it is there."""
+        found = self._entries.pop(key, None)
+        if found is not None:
+            self.weight -= found[1]
+
     def clear(self) -> None:
         self._entries.clear()
         self.weight = 0

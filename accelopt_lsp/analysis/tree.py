@@ -68,22 +68,32 @@ def walk(node: ast.AST) -> Iterator[ast.AST]:
 
 
 N = TypeVar("N", bound=ast.AST)
-_BY_KIND: WeakKeyDictionary[ast.AST, dict[type[ast.AST], list[Any]]] = WeakKeyDictionary()
+_BELOW: WeakKeyDictionary[ast.AST, dict[type[ast.AST], list[Any]]] = WeakKeyDictionary()
+"""Nodes below others, these not included: a tree that its own entry held would never be freed."""
 
 
 def nodes_by_kind(root: ast.AST) -> dict[type[ast.AST], list[Any]]:
-    """All nodes below one by their exact kind, found once: trees do not change."""
-    found = _BY_KIND.get(root)
+    """Nodes below one and itself, by their exact kind. Found once: trees do not change."""
+    kind = root.__class__
+    below = _below(root)
+    return {**below, kind: [root, *below.get(kind, ())]}
+
+
+def _below(root: ast.AST) -> dict[type[ast.AST], list[Any]]:
+    found = _BELOW.get(root)
     if found is None:
-        found = _BY_KIND[root] = {}
-        for node in walk(root):
+        found = _BELOW[root] = {}
+        nodes = walk(root)
+        next(nodes)
+        for node in nodes:
             found.setdefault(node.__class__, []).append(node)
     return found
 
 
 def nodes_of(root: ast.AST, kind: type[N]) -> list[N]:
     """Nodes of one kind below one, itself included; many rules share one walk."""
-    return nodes_by_kind(root).get(kind, [])
+    found = _below(root).get(kind, [])
+    return [root, *found] if root.__class__ is kind else found
 
 
 def statements(node: ast.AST) -> Iterator[ast.stmt]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 from weakref import WeakKeyDictionary
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from accelopt_lsp.analysis.tree import walk
 
-_USES: WeakKeyDictionary[ast.AST, Uses] = WeakKeyDictionary()
+_USES: WeakKeyDictionary[ast.AST, tuple[Uses, int]] = WeakKeyDictionary()
+"""Uses without the statement itself, and its place among the nodes: a statement that its own entry
+held would never be freed."""
 
 
 @frozen(slots=True, eq=False)
@@ -29,11 +31,15 @@ class Uses:
     loads: frozenset[str]
 
 
-def uses_of(statement: ast.AST) -> Uses:
+def uses_of(statement: ast.stmt) -> Uses:
     """What a statement is written with; trees outlive edits, and so does this."""
-    found = _USES.get(statement)
-    if found is None:
-        found = _USES[statement] = _uses(statement)
+    known = _USES.get(statement)
+    if known is not None:
+        below, at = known
+        return evolve(below, nodes=(*below.nodes[:at], statement, *below.nodes[at:]))
+    found = _uses(statement)
+    at = next(i for i, node in enumerate(found.nodes) if node is statement)
+    _USES[statement] = (evolve(found, nodes=(*found.nodes[:at], *found.nodes[at + 1 :])), at)
     return found
 
 

@@ -70,6 +70,7 @@ def buffers(changed: Mapping[str, str | None]) -> None:
     for path, text in changed.items():
         if text is None:
             _buffers.pop(path, None)
+            _documents().discard(path)
         else:
             _buffers[path] = text
 
