@@ -245,6 +245,8 @@ def test_plans_are_found(reply: str) -> None:
 def test_plans_one_a_line_and_plans_as_words() -> None:
     lines = '{"title": "a", "line": "7"}\n{"title": 2, "line": 3.0, "site": 4}\n'
     assert read_plans(lines) == [PlanText("a", "", line=7), PlanText("2", "", "4", 3)]
+    odd = '{"title": "a", "line": "\u00b2", "site": "S\u00b2", "experiences": {"E1": 1}}'
+    assert read_plans(odd) == [PlanText("a", "")]
     assert read_plans('["hoist the load", "x"]') == [PlanText("hoist the load", "hoist the load")]
     many = json.dumps({"plans": [{"title": f"t{n}"} for n in range(200)]})
     assert len(read_plans(many)) == 200

@@ -170,7 +170,7 @@ def _plan(text: PlanText, sites: Sequence[Site], experiences: Sequence[Experienc
 def _labelled(label: str | None, letter: str, items: Sequence[T]) -> T | None:
     """What a label such as ``S2``, or its number alone, stands for."""
     number = (label or "").removeprefix(letter)
-    if not number.isdigit():
+    if not number.isdecimal():
         return None
     index = int(number) - 1
     return items[index] if 0 <= index < len(items) else None

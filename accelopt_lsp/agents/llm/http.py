@@ -66,8 +66,6 @@ def client_for(model: ModelSettings, api_key: str | None) -> AsyncOpenAI:
         base_url=urlunsplit((parts.scheme, parts.netloc, parts.path, "", "")),
         # Local servers want none, the client insists on one.
         api_key=api_key or "none",
-        organization="",
-        project="",
         timeout=model.timeout_seconds,
         max_retries=0,
         default_query=dict(parse_qsl(parts.query)),

@@ -140,7 +140,7 @@ def _first(item: Mapping[Any, Any], names: Sequence[str], most: int) -> str:
 
 
 def _line(value: Any) -> int | None:
-    if isinstance(value, str) and value.strip().isdigit():
+    if isinstance(value, str) and value.strip().isdecimal():
         value = int(value.strip()[:9])
     if isinstance(value, float) and value.is_integer():
         value = int(value)

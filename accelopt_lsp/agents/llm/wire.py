@@ -166,7 +166,7 @@ def _raise_error(data: Mapping[str, Any]) -> None:
     status: int | None = None
     if isinstance(error, Mapping):
         code = error.get("code", error.get("status"))
-        number = int(code) if isinstance(code, int | str) and str(code).isdigit() else 0
+        number = int(code) if isinstance(code, int | str) and str(code).isdecimal() else 0
         status = number if 400 <= number < 600 else None
         said = error.get("message") or error.get("detail") or json.dumps(error, default=str)
         kind = code if isinstance(code, str) else error.get("type")
