@@ -32,22 +32,3 @@ def place_at(app: App, document: Document, position: lsp.Position) -> Place:
     if version is not None and not is_version(version):
         version = None
     return Place(document.text, offset, target, version)
-
-
-def dotted_at(text: str, offset: int) -> tuple[str, int, int] | None:
-    """The dotted name at a place, up to the part that the place is in.
-
-    Returns:
-        The name without blanks, where it begins and where that part ends; None without a name.
-    """
-    start = end = offset
-    while end < len(text) and (text[end] == "_" or text[end].isalnum()):
-        end += 1
-    while start > 0 and (text[start - 1] in "_." or text[start - 1].isalnum()):
-        start -= 1
-    name = text[start:end]
-    start += len(name) - len(name.lstrip("."))
-    name = name.lstrip(".")
-    if not name or name.endswith(".") or name[0].isdigit():
-        return None
-    return name, start, end

@@ -128,3 +128,23 @@ def test_any_place_of_any_text_has_an_answer(file: Path) -> None:
             complete(place)
             shown_call(place)
             where(given, place.offset)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "x = [" + "(1, f(2)), " * 5000 + "nl.",
+        "a." * 10_000 + "nl.",
+        'x = "' + '\\"' * 20_000,
+        "nl.load(" * 1000,
+        "x = " + "[" * 10_000 + "nl.",
+        '"' * 20_001,
+    ],
+    ids=["data", "dots", "quotes", "calls", "brackets", "strings"],
+)
+def test_one_long_line_has_an_answer(line: str) -> None:
+    """Generated files: work grows with the line, not with its square."""
+    text = f"import nki.language as nl\n{line}"
+    place = Place(text, len(text))
+    complete(place)
+    shown_call(place)

@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from attrs import evolve
 
-from accelopt_lsp.nki.dialects import Dialect, Role
+from accelopt_lsp.nki.dialects import Dialect
 from accelopt_lsp.nki.reference.names import TENSOR, Name, NameKind, children, find_name
 from accelopt_lsp.nki.reference.parameters import (
     Parameter,
@@ -71,8 +71,7 @@ def complete(place: Place) -> list[Suggestion]:
     before = dotted_before(place.code, place.offset)
     if not before.attribute:
         return [*_in_call(place, before.start), *_star_names(place, before.start, before.word)]
-    found = list(_attributes(place, before.base, before.start))
-    return _expected_first(place, before.base, found)
+    return _expected_first(place, list(_attributes(place, before.base, before.start)))
 
 
 def _attributes(place: Place, base: str, start: int) -> Iterator[Suggestion]:
@@ -108,8 +107,6 @@ def suggestion(place: Place, name: Name, start: int, label: str | None = None) -
 
 
 def _group(name: Name) -> Group:
-    if name.api is not None and name.api.role is Role.LOOP:
-        return Group.LOOP
     return {
         NameKind.MODULE: Group.MODULE,
         NameKind.FUNCTION: Group.FUNCTION,
@@ -121,7 +118,7 @@ def _group(name: Name) -> Group:
     }.get(name.kind, Group.CONSTANT)
 
 
-def _expected_first(place: Place, base: str, found: list[Suggestion]) -> list[Suggestion]:
+def _expected_first(place: Place, found: list[Suggestion]) -> list[Suggestion]:
     """What the parameter takes that is being written comes before everything else."""
     expected = set(_expected(place))
     if not expected:

@@ -27,7 +27,11 @@ _PIECE = re.compile(r"[()\[\]{},=*:\n]")
 _KEYWORD = re.compile(r"\s*([^\W\d]\w*)\s*=(?!=)")
 _WORD_BEFORE = re.compile(r"[^\W\d]\w*\Z")
 _ASSIGNS = re.compile(r"[^\W\d][\w.\[\], ]* [-+*/|&]?= ")
+_DEFINES = re.compile(r"\b(?:def|class)[ \t]+\Z")
+_BLANKS = re.compile(r"[ \t]*")
 _OPENING, _CLOSING = "([{", ")]}"
+LONGEST_NAME = 200
+"""Characters before a parenthesis in which the name of what is called is looked for."""
 LOOK_AHEAD = 4000
 """Characters behind the place in which the rest of a call is looked for."""
 
@@ -133,13 +137,16 @@ def open_calls(code: str, offset: int) -> list[OpenCall]:
     Brackets that an unfinished line above left open do not count.
     """
     stack: list[_Bracket] = []
-    for match in _PIECE.finditer(code, statement_start(code, offset), offset):
+    start = statement_start(code, offset)
+    line_start = code.rfind("\n", 0, start) + 1
+    for match in _PIECE.finditer(code, start, offset):
         char, at = match[0], match.start()
         if char == "\n":
+            line_start = at + 1
             if stack and _new_statement(code, at + 1, offset, stack[0].indent):
                 stack.clear()
         elif char in _OPENING:
-            stack.append(_opened(code, char, at))
+            stack.append(_opened(code, char, at, line_start))
         elif char in _CLOSING:
             if stack:
                 stack.pop()
@@ -166,16 +173,20 @@ def _new_statement(code: str, line_start: int, offset: int, indent: int) -> bool
     return bool(_ASSIGNS.match(text)) or text.rstrip().endswith(":") or "(" in text
 
 
-def _opened(code: str, char: str, at: int) -> _Bracket:
-    line_start = code.rfind("\n", 0, at) + 1
-    line = code[line_start:at]
-    indent = len(line) - len(line.lstrip())
+def _indent(code: str, line_start: int) -> int:
+    """Blanks at the beginning of a line."""
+    blanks = _BLANKS.match(code, line_start)
+    return 0 if blanks is None else blanks.end() - line_start
+
+
+def _opened(code: str, char: str, at: int, line_start: int) -> _Bracket:
+    indent = _indent(code, line_start)
     call = None
     if char == "(":
-        name = _NAME_BEFORE.search(code, line_start, at)
+        name = _NAME_BEFORE.search(code, max(line_start, at - LONGEST_NAME), at)
         text = "".join(name[0].split()) if name is not None else ""
-        is_definition = name is not None and re.search(
-            r"\b(?:def|class)\s*\Z", code[line_start : name.start()]
+        is_definition = name is not None and _DEFINES.search(
+            code, max(line_start, name.start() - LONGEST_NAME), name.start()
         )
         after_value = at > 0 and code[at - 1] in ")]" and name is None
         if (text and not is_definition and text not in _NOT_CALLED) or after_value:
@@ -205,9 +216,7 @@ def keywords_behind(code: str, offset: int) -> frozenset[str]:
     """Keywords that the innermost call gives behind a place."""
     found: set[str] = set()
     depth, start = 0, -1
-    line_start = code.rfind("\n", 0, offset) + 1
-    line = code[line_start:offset]
-    indent = len(line) - len(line.lstrip())
+    indent = _indent(code, code.rfind("\n", 0, offset) + 1)
     end = min(len(code), offset + LOOK_AHEAD)
     for match in _PIECE.finditer(code, offset, end):
         char, at = match[0], match.start()
@@ -253,7 +262,7 @@ class Dotted:
 def dotted_before(code: str, offset: int) -> Dotted:
     """What is written up to a place: ``nl.tile_size.pm`` has base ``nl.tile_size``."""
     line_start = code.rfind("\n", 0, offset) + 1
-    word = _WORD_BEFORE.search(code, line_start, offset)
+    word = _WORD_BEFORE.search(code, max(line_start, offset - LONGEST_NAME), offset)
     start = word.start() if word is not None else offset
     text = word[0] if word is not None else ""
     at = start
@@ -294,3 +303,21 @@ def _matching(code: str, closing: int) -> int:
             if depth == 0:
                 return at
     return -1
+
+
+def dotted_at(code: str, offset: int) -> tuple[str, int, int] | None:
+    """The dotted name at a place, up to the part that the place is in.
+
+    Returns:
+        The name, where it begins and where that part ends; None without a name.
+    """
+    start = end = offset
+    while end < len(code) and (code[end] == "_" or code[end].isalnum()):
+        end += 1
+    while start > 0 and (code[start - 1] in "_." or code[start - 1].isalnum()):
+        start -= 1
+    written = code[start:end]
+    name = written.lstrip(".")
+    if not name or name.endswith(".") or name[0].isdigit():
+        return None
+    return name, start + len(written) - len(name), end

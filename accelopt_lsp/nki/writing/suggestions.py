@@ -12,7 +12,6 @@ class Group(StrEnum):
 
     MODULE = "module"
     FUNCTION = "function"
-    LOOP = "loop"
     METHOD = "method"
     TYPE = "type"
     ENUM = "enum"

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 _KINDS = {
     Group.MODULE: lsp.CompletionItemKind.Module,
     Group.FUNCTION: lsp.CompletionItemKind.Function,
-    Group.LOOP: lsp.CompletionItemKind.Function,
     Group.METHOD: lsp.CompletionItemKind.Method,
     Group.TYPE: lsp.CompletionItemKind.Class,
     Group.ENUM: lsp.CompletionItemKind.Enum,

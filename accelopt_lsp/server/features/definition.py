@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from lsprotocol import types as lsp
 
-from accelopt_lsp.nki.writing.scan import Where, where
-from accelopt_lsp.server.places import dotted_at, place_at
+from accelopt_lsp.nki.writing.scan import Where, dotted_at, where
+from accelopt_lsp.server.places import place_at
 from accelopt_lsp.workbench.reference import page_file
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from lsprotocol import types as lsp
 
 from accelopt_lsp.nki.dialects import Role
 from accelopt_lsp.nki.reference.names import Name
-from accelopt_lsp.nki.writing.scan import Where, open_calls, where
+from accelopt_lsp.nki.writing.scan import Where, dotted_at, open_calls, where
 from accelopt_lsp.server.analyses import Analysed
 from accelopt_lsp.server.documents import Document
 from accelopt_lsp.server.hover_pages import (
@@ -22,7 +22,7 @@ from accelopt_lsp.server.hover_pages import (
     tensor_page,
 )
 from accelopt_lsp.server.markup import markup
-from accelopt_lsp.server.places import dotted_at, place_at
+from accelopt_lsp.server.places import place_at
 from accelopt_lsp.server.snapshot import KernelView, Learned
 from accelopt_lsp.server.strategies import situation
 from accelopt_lsp.server.wording import line_facts
