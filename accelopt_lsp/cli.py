@@ -18,7 +18,7 @@ import click
 
 import accelopt_lsp
 from accelopt_lsp.cli_bench import bench
-from accelopt_lsp.cli_memory import memory, runs
+from accelopt_lsp.cli_memory import memory
 from accelopt_lsp.cli_migrate import migrate
 from accelopt_lsp.cli_optimize import optimize
 from accelopt_lsp.cli_options import (
@@ -36,6 +36,7 @@ from accelopt_lsp.cli_options import (
     run_async,
     usage_errors,
 )
+from accelopt_lsp.cli_runs import runs
 from accelopt_lsp.nki.arguments import ArgumentSpec
 from accelopt_lsp.nki.targets import target_names
 

@@ -117,6 +117,11 @@ class _Interruption:
     help="Any other choice of the search, such as patience=5. Repeatable.",
 )
 @click.option("--allow-lower-precision", is_flag=True, help="Accept narrower data types.")
+@click.option(
+    "--memory-policy",
+    type=click.Choice(["retrieval", "queue", "none"]),
+    help="Experiences to start with: those that fit, or the latest (as published).",
+)
 @click.option("--no-memory", is_flag=True, help="Neither use nor fill the optimization memory.")
 @cache_option
 @click.option("--resume", metavar="RUN", help="Go on with an interrupted run.")
@@ -145,6 +150,7 @@ def optimize(
     budget_usd: float | None,
     budget_tokens: int | None,
     choices: tuple[tuple[str, Any], ...],
+    memory_policy: str | None,
     no_memory: bool,
     no_cache: bool,
     resume: str | None,
@@ -196,6 +202,7 @@ def optimize(
         backend=backend,
         read_paths=tuple(p.resolve() for p in read_paths),
         use_memory=not no_memory,
+        memory_policy=memory_policy,
         use_cache=not no_cache,
         resume=resume,
         replay=replay,

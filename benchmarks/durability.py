@@ -44,7 +44,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from attrs import define, frozen
+from attrs import define, evolve, frozen
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
@@ -62,6 +62,8 @@ EXAMPLES = ROOT / "examples"
 SEARCH = SearchSettings(beam=2, plans=3, iterations=2, budget_seconds=None)
 PROCESSES = 3
 LONGEST_DELAY = 0.1
+TRIES = 6
+LATE = "after the run"
 PROBED = ("offline", "llm")
 
 CROWD = """
@@ -403,10 +405,15 @@ def killing(task: Task, kills: int, choose: random.Random) -> list[str]:
                 kill = Kill(kind, expected["seconds"] * choose.uniform(0.0, 1.0))
             else:
                 kill = Kill(kind, choose.randint(1, max(1, expected[kind])))
-            name = f"{task.agents}, kill {number} ({kill.kind} {kill.when:.3g})"
-            folder = Path(scratch) / str(number)
-            folder.mkdir()
-            found, hit = one_kill(task, folder, kill, expected, told)
+            for turn in range(TRIES):
+                name = f"{task.agents}, kill {number} ({kill.kind} {kill.when:.3g})"
+                folder = Path(scratch) / f"{number}-{turn}"
+                folder.mkdir()
+                found, hit = one_kill(task, folder, kill, expected, told)
+                if hit != LATE:
+                    break
+                # Another run was faster than the one whose time was taken.
+                kill = evolve(kill, when=kill.when / 2)
             hits[hit] += 1
             problems += [f"{name}: {problem}" for problem in found]
             if number % 10 == 0:
@@ -430,7 +437,7 @@ def one_kill(
         return ["a database is damaged"], "damage"
     run = newest(folder)
     if run is not None and run[1] != "running":
-        return [], "after the run"
+        return [], LATE
     name = run[0] if run is not None else None
     before = evaluations(folder, name) if name else {}
     paid = recorded(folder, name) if name else set()

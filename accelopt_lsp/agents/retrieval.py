@@ -16,6 +16,8 @@ from attrs import evolve, frozen
 
 from accelopt_lsp.agents.roles import Experience, Tags
 
+MEMORY_POLICIES = ("retrieval", "queue", "none")
+"""What fits, the latest (the published one), or nothing, not even what a run itself learns."""
 FAILURE_SHARE = 0.25
 """Share of what is retrieved that may be experiences of what to avoid."""
 SIMILAR = 0.85

@@ -9,6 +9,7 @@ import cattrs
 from attrs import asdict, frozen
 from cattrs.errors import BaseValidationError
 
+from accelopt_lsp.agents.retrieval import MEMORY_POLICIES
 from accelopt_lsp.profiler.base import VERIFICATION_SEEDS
 
 
@@ -78,8 +79,8 @@ class SearchSettings:
                 raise ValueError(f"{name} must not be negative")
         if any(scale <= 0 for scale, _ in self.other_scales):
             raise ValueError("other_scales must be positive")
-        if self.memory_policy not in ("retrieval", "queue", "none"):
-            raise ValueError("memory_policy must be retrieval, queue or none")
+        if self.memory_policy not in MEMORY_POLICIES:
+            raise ValueError(f"memory_policy must be one of {', '.join(MEMORY_POLICIES)}")
 
     @classmethod
     def published(cls) -> SearchSettings:

@@ -7,6 +7,7 @@ run asks the store before it evaluates anything and so repeats nothing.
 from __future__ import annotations
 
 import json
+import re
 import secrets
 import sqlite3
 import time
@@ -550,6 +551,43 @@ class RunStore:
             ).fetchall()
         return [_record(row) for row in rows]
 
+    def __len__(self) -> int:
+        with self._database.read() as connection:
+            return int(connection.execute("SELECT count(*) FROM runs").fetchone()[0])
+
+    def attempts(self, run: str) -> list[dict[str, Any]]:
+        """Attempts of a run by their place in the search, with the titles of their plans."""
+        with self._database.read() as connection:
+            rows = connection.execute(
+                "SELECT id, parent, verdict, latency_ms, error, plan FROM attempts WHERE run = ?",
+                (run,),
+            ).fetchall()
+        found = []
+        for row in rows:
+            plan = json.loads(row["plan"])
+            named = {name: row[name] for name in ("id", "parent", "verdict", "latency_ms", "error")}
+            found.append({**named, "title": plan["title"], "plan": plan})
+        return sorted(found, key=lambda attempt: _order(attempt["id"]))
+
+    def last_beam(self, run: str) -> list[str]:
+        """Ids of the candidates in a run's latest beam, best first."""
+        with self._database.read() as connection:
+            rows = connection.execute(
+                "SELECT candidate FROM beams WHERE run = ? AND iteration ="
+                " (SELECT max(iteration) FROM beams WHERE run = ?) ORDER BY place",
+                (run, run),
+            ).fetchall()
+        return [row["candidate"] for row in rows]
+
+    def lessons(self, run: str) -> list[dict[str, Any]]:
+        """What a run has learned, without the kernels."""
+        with self._database.read() as connection:
+            rows = connection.execute(
+                "SELECT experience FROM experiences WHERE run = ? ORDER BY key", (run,)
+            ).fetchall()
+        found = (_experience(row["experience"]) for row in rows)
+        return [experience_to_json(e, with_code=False) for e in found if e is not None]
+
     def pending_experiences(self) -> list[tuple[str, str, Experience]]:
         """(run, key, experience) that no memory has yet."""
         with self._database.read() as connection:
@@ -596,6 +634,26 @@ class RunStore:
             "result": record.result,
             **tables,
         }
+
+    def prune(self, keep: int) -> int:
+        """Remove all but the latest ``keep`` runs, and give their room back to the disk.
+
+        Runs that are at work stay, and so do those with lessons that the memory lacks. Gives the
+        number removed.
+        """
+        surplus = [r.id for r in self.runs()[keep:] if r.status != "running"]
+        with self._database.write() as connection:
+            wanted = {
+                row["run"]
+                for row in connection.execute("SELECT run FROM experiences WHERE remembered = 0")
+            }
+            removed = [(run,) for run in surplus if run not in wanted]
+            connection.executemany("DELETE FROM runs WHERE id = ?", removed)
+        if removed:
+            with self._database.read() as connection:
+                connection.execute("VACUUM")
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        return len(removed)
 
     def delete(self, run: str) -> None:
         """Remove a run and all that belongs to it.
@@ -664,6 +722,11 @@ def _record(row: sqlite3.Row) -> RunRecord:
 def _status(row: sqlite3.Row) -> str:
     gone = row["status"] == "running" and is_alive(row["process"]) is False
     return "interrupted" if gone else row["status"]
+
+
+def _order(name: str) -> tuple[int, ...]:
+    """Numbers of a candidate's id: ``i2.c0.p10.a0.f0`` comes after ``i2.c0.p9.a0.f0``."""
+    return tuple(int(number) for number in re.findall(r"\d+", name))
 
 
 def new_run_id() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,12 +28,18 @@ __all__ = [
     "open_memory",
     "open_runs",
     "run_spending",
+    "runs_path",
 ]
 
 
 def memory_path() -> Path:
     """File of the user's optimization memory."""
     return data_dir() / "memory.sqlite3"
+
+
+def runs_path() -> Path:
+    """File of the user's run store."""
+    return data_dir() / "runs.sqlite3"
 
 
 @contextmanager
@@ -78,23 +85,45 @@ def experience_markdown(experience: Experience) -> str:
             tags.dtype or "",
             f"{tags.dialect} dialect" if tags.dialect else "",
             tags.target or "",
+            tags.loop_pattern or "",
+            tags.shape_class or "",
         )
         if part
     )
-    lines = [f"### {experience.title}", "", experience.text, ""]
+    lines = [f"### {plain_markdown(experience.title)}", "", plain_markdown(experience.text), ""]
     if experience.before or experience.after:
-        lines += ["Before:", "```python", experience.before, "```"]
-        lines += ["After:", "```python", experience.after, "```", ""]
+        lines += ["Before:", *_fenced(experience.before)]
+        lines += ["After:", *_fenced(experience.after), ""]
     factor = f"{experience.ratio:.2f}x"
     lines.append(f"- {'gain' if experience.helpful else 'loss when done'}: {factor} ({where})")
     lines.append(f"- used again: {experience.wins} won, {experience.losses} lost")
     origin = experience.origin
+    if experience.reported_wins or experience.reported_losses:
+        lines.append(
+            f"- elsewhere, as reported: {experience.reported_wins} won, "
+            f"{experience.reported_losses} lost"
+        )
     lines.append(f"- from: {origin.author}, {origin.figures}, run {origin.run or 'unknown'}")
     if not experience.trusted:
         lines.append("- imported: not trusted until it wins here once")
     if experience.pinned:
         lines.append("- pinned")
     return "\n".join(lines)
+
+
+_MARKUP = re.compile(r"[\\`*_{}\[\]()<>#+!|~&]|^\s*[-=]", re.MULTILINE)
+
+
+def plain_markdown(text: str) -> str:
+    """Text in markdown as it stands: no links, no pictures, no markup."""
+    return _MARKUP.sub(lambda found: f"{found[0][:-1]}\\{found[0][-1]}", text)
+
+
+def _fenced(code: str) -> list[str]:
+    """Code as a block that nothing in it can end."""
+    longest = max((len(run) for run in re.findall("`+", code)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return [f"{fence}python", code, fence]
 
 
 def export_memory(file: Path, *, with_code: bool = False, path: Path | None = None) -> int:
@@ -132,12 +161,33 @@ def _bounded_lines(handle: Any) -> Iterator[str]:
         yield line.decode("utf-8", "replace")
 
 
+_HOVER_BUSY_SECONDS = 0.2
+_opened: dict[Path, OptimizationMemory] = {}
+
+
 def fitting_experiences(
     tags: Tags, limit: int, text: str = "", path: Path | None = None
 ) -> list[Experience]:
-    """Experiences that fit a situation, for hovers."""
-    with open_memory(path) as memory:
-        return memory.retrieve(tags, limit, text)
+    """Experiences that fit a situation, for hovers.
+
+    The memory stays open in this process, waits for others only briefly, and is not repaired:
+    whoever next changes it does that, and says so.
+
+    Raises:
+        DatabaseProblem: it cannot be used now.
+    """
+    file = path or memory_path()
+    known = _opened.get(file)
+    if known is not None and known.stale:
+        _opened.pop(file).close()
+        known = None
+    if known is None:
+        known = _opened[file] = OptimizationMemory(file, _HOVER_BUSY_SECONDS, repair=False)
+    try:
+        return known.retrieve(tags, limit, text)
+    except DatabaseProblem:
+        _opened.pop(file).close()
+        raise
 
 
 def run_spending(store: RunStore, run: str) -> list[dict[str, Any]]:

@@ -33,6 +33,8 @@ class OptimizeRequest:
         use_cache: take results of earlier, equal evaluations, and keep these.
         read_paths: further folders that kernels may read.
         use_memory: draw on the optimization memory and add to it.
+        memory_policy: which experiences to start with; None takes the project's choice, else the
+            search's.
         resume: id of a run to go on with; kernel and settings are then the run's.
         replay: id of a run whose recorded replies are taken instead of a model's; kernel and
             settings are that run's, and no endpoint is asked.
@@ -47,6 +49,7 @@ class OptimizeRequest:
     use_cache: bool = True
     read_paths: tuple[Path, ...] = ()
     use_memory: bool = True
+    memory_policy: str | None = None
     resume: str | None = None
     replay: str | None = None
     data_dir: Path | None = None

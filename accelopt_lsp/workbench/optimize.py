@@ -93,6 +93,10 @@ async def optimize_kernel(
         if record is not None:
             request = _as_recorded(request, record)
         kernel = resolve_kernel(request.kernel)
+        if record is None:
+            policy = request.memory_policy or kernel.settings.memory_policy
+            chosen = policy or request.search.memory_policy
+            request = evolve(request, search=evolve(request.search, memory_policy=chosen))
         _check_lines(request.search, kernel)
         session = _Session(
             request,

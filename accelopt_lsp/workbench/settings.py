@@ -11,6 +11,7 @@ from typing import Any
 
 from attrs import evolve, field, fields, frozen
 
+from accelopt_lsp.agents.retrieval import MEMORY_POLICIES
 from accelopt_lsp.analysis.rules import known_codes
 from accelopt_lsp.nki.diagnostics import Severity
 from accelopt_lsp.nki.dialects import is_version
@@ -48,6 +49,8 @@ class Settings:
         timeout_seconds: wall-clock limit of one run of a kernel.
         read_paths: further folders that kernels may read in the sandbox.
         team_memory: file of experiences that the project keeps for its team.
+        memory_policy: which experiences an optimization starts with: ``retrieval`` (those that
+            fit), ``queue`` (the latest) or ``none``; None means retrieval.
     """
 
     target: str | None = None
@@ -59,6 +62,7 @@ class Settings:
     timeout_seconds: float = 300.0
     read_paths: tuple[str, ...] = field(default=())
     team_memory: str | None = None
+    memory_policy: str | None = None
 
     def ignored_in(self, path: Path | None) -> tuple[str, ...]:
         """Codes that are not reported in a file."""
@@ -161,6 +165,9 @@ def _convert(name: str, value: Any) -> Any:
         return float(value)
     if not isinstance(value, str):
         raise SettingsError(f"{name} must be a string, got {value!r}")
+    if name == "memory_policy" and value not in MEMORY_POLICIES:
+        known = ", ".join(MEMORY_POLICIES)
+        raise SettingsError(f"memory-policy must be one of {known}, got {value!r}")
     if name == "nki_version" and not is_version(value):
         raise SettingsError(f"nki-version must be a version such as 0.6, got {value!r}")
     if name == "target":
