@@ -101,15 +101,16 @@ class Evidence:
         return max((s.chance for s in own if s.experience.helpful), default=0.0)
 
     def ids(self, site: Site) -> tuple[str, ...]:
-        """Experiences that a plan for this step draws on."""
-        kind = kind_of(site.rewrite, site.parameters)
-        own = self.by_kind.get(kind) or self.by_rewrite.get(site.rewrite, ())
+        """Experiences that a plan for this step draws on: those of its very kind.
+
+        What comes of the step says nothing for or against another choice of the rewrite.
+        """
+        own = self.by_kind.get(kind_of(site.rewrite, site.parameters), ())
         return tuple(s.experience.id for s in own)
 
     def reason(self, site: Site) -> str:
-        """What memory says about a step, in words."""
-        kind = kind_of(site.rewrite, site.parameters)
-        own = self.by_kind.get(kind) or self.by_rewrite.get(site.rewrite, ())
+        """What memory says about a step that draws on it, in words."""
+        own = self.by_kind[kind_of(site.rewrite, site.parameters)]
         best = max(own, key=lambda s: (s.experience.helpful, s.chance * s.saved))
         verb = "faster" if best.experience.helpful else "slower"
         where = best.experience.origin.kernel or "another kernel"

@@ -69,6 +69,8 @@ def test_another_choice_of_the_rewrite_speaks_for_it_and_proves_nothing() -> Non
     found = Evidence.of([experience("fuse-instructions:activation-sum", 1.5)], HERE)
     assert found.expected(CHAIN) == pytest.approx(OTHER_CHOICE * found.expected(ACTIVATION))
     assert not found.proven(CHAIN)
+    assert found.ids(CHAIN) == ()
+    assert found.ids(ACTIVATION) == ("fuse-instructions:activation-sum/1.5",)
 
 
 def test_what_harmed_is_avoided_unless_it_helped_elsewhere() -> None:
