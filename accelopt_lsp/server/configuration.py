@@ -38,6 +38,7 @@ _NAMES = (
     "inlayHints.rich",
     "inlayHints.thresholdPercent",
     "codeLens.enabled",
+    "semanticTokens.enabled",
     "optimize.budgetSeconds",
     "optimize.agents",
     "runs.atOnce",
