@@ -423,7 +423,7 @@ class RunStore:
         """
         with self._database.write() as connection:
             connection.execute(
-                "INSERT OR IGNORE INTO exchanges VALUES (?,?,?,?,?,?,?,?)",
+                "INSERT OR REPLACE INTO exchanges VALUES (?,?,?,?,?,?,?,?)",
                 (
                     run,
                     key,

@@ -79,6 +79,11 @@ class Exchange:
     context: int | None = None
     prompts: int = VERSION
 
+    @property
+    def never_answered(self) -> bool:
+        """The endpoint was out of order: a resumed run asks again."""
+        return self.reply is None and not self.too_long and not self.spent.calls
+
 
 @define(slots=True)
 class Recorder:
@@ -172,7 +177,7 @@ class ChatModels:
         key = f"{base}-{self._asked[base]}"
         self._asked[base] += 1
         known = self._recorder.find(key)
-        if known is not None:
+        if known is not None and not (self._recorder.live and known.never_answered):
             self.ledger.add(role, known.model, known.spent)
             return _usable(known)
         if not self._recorder.live:
