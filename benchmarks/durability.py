@@ -278,8 +278,8 @@ def digest(messages: Sequence[Any]) -> str:
 
 def serve(folder: Path) -> tuple[int, str, Path]:
     """A model's server in a process of its own: its number, its URL, and its log."""
+    from tests.agents.fusing import fusing
     from tests.agents.llm_server import Answer, serving
-    from tests.agents.test_llm_end_to_end import fusing
 
     log, address = folder / "asked", folder / "address"
     number = os.fork()
