@@ -21,7 +21,7 @@ help:
 	@echo "make lint    style, types, import contracts, extension types"
 	@echo "make golden  write the golden files anew from the current results"
 	@echo "make vsix    package the VS Code extension"
-	@echo "make e2e     drive a real VS Code with the extension (first run: 650 MB in .e2e/)"
+	@echo "make e2e     drive a real VS Code and a Neovim (first run: 700 MB in .e2e/)"
 	@echo "make clean   remove what these targets made"
 
 # The first interpreter on the path that is new enough and can make environments.
@@ -80,6 +80,7 @@ vsix: $(VSIX)
 
 e2e: $(VSIX) $(VENV)/.runtime
 	@VSIX=$(abspath $(VSIX)) PYTHON=$(abspath $(BIN)/python) E2E_HOME=$(abspath .e2e) bash tests/e2e/run.sh
+	@$(BIN)/python tests/e2e/neovim/drive.py $(abspath .e2e)
 
 clean:
 	rm -rf $(VENV) .e2e build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

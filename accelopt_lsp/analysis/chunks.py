@@ -21,7 +21,7 @@ from accelopt_lsp.analysis.limited import LimitedCache
 from accelopt_lsp.analysis.syntax import Document
 from accelopt_lsp.nki.python_source import parse_python
 
-CACHED_CHARACTERS = 2_000_000
+CACHED_CHARACTERS = 1_000_000
 """Source text whose trees are kept; a tree takes about thirty bytes a character."""
 _ATTEMPTS = 8
 _BYTE_ORDER_MARK = "\ufeff".encode()

@@ -27,7 +27,7 @@ from accelopt_lsp.analysis.uses import uses_of
 from accelopt_lsp.analysis.workspace import Workspace, parse_module
 from accelopt_lsp.nki.arguments import KernelArguments
 
-MAX_KERNELS = 400
+MAX_KERNELS = 150
 _VARIANTS = 4
 _PLAIN = frozenset({"nki", "nki.jit"})
 """Names whose use elsewhere says nothing about a kernel."""
