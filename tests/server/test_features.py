@@ -9,7 +9,7 @@ import pytest
 from lsprotocol import types as lsp
 from pytest_lsp import make_test_lsp_client
 
-from tests.server.conftest import Session, capabilities
+from tests.server.conftest import Session
 
 URI = "file:///tmp/kernel.py"
 KERNEL = """import nki
@@ -282,7 +282,7 @@ async def test_one_client_over_tcp():
     port = int((await process.stderr.readline()).decode().rpartition(":")[2])
     client = make_test_lsp_client()
     await client.start_tcp("127.0.0.1", port)
-    result = await client.initialize_session(lsp.InitializeParams(capabilities()))
+    result = await Session(client).start()
     assert result.server_info is not None
     assert result.server_info.name == "accelopt"
     await client.shutdown_session()
