@@ -15,7 +15,7 @@ hints of a screen of 60 lines, and what else the server offers, from the finishe
 to its answer.
 
 All of it runs once more while an optimization of an example runs in the background; ``ratio`` is
-of the 95th percentiles. ``cancel`` is from the client's cancelling that optimization to the end of
+of the 95th percentiles, and counts from 10 ms on. ``cancel`` is from the client's cancelling that optimization to the end of
 its progress, ``gone`` to the end of its processes.
 """
 
@@ -58,6 +58,8 @@ BUDGETS: dict[str, float] = {
 }
 """Limits in ms of the 95th percentile, on two cores."""
 MOST_BY_BACKGROUND = 2.0
+UNNOTICED = 10.0
+"""Times in ms below which a ratio says more of the clock than of the server."""
 ASKED = {
     "completion": ("completionProvider", "textDocument/completion"),
     "signature help": ("signatureHelpProvider", "textDocument/signatureHelp"),
@@ -194,14 +196,13 @@ async def look(typist: Typist, times: Times, number: int) -> None:
         }
         screen = {"textDocument": typist.document, "range": range_}
         times["inlay hints"].append(await typist.timed("textDocument/inlayHint", screen))
-        params = {
-            **typist.at(line, character),
-            "range": {"start": range_["start"], "end": range_["start"]},
-            "context": {"diagnostics": [], "triggerKind": 1},
-        }
+        at = typist.at(line, character)
+        start = {"start": range_["start"], "end": range_["start"]}
+        context = {"diagnostics": [], "triggerKind": 1}
         for name, (capability, method) in ASKED.items():
             if offered.get(capability):
-                times[name].append(await typist.timed(method, params))
+                actions = {"range": start, "context": context} if name == "code actions" else {}
+                times[name].append(await typist.timed(method, {**at, **actions}))
 
 
 async def measure(client: Client, files: list[Path], rounds: int) -> dict[Path, Times]:
@@ -327,7 +328,8 @@ def row(name: str, alone: list[float], busy: list[float]) -> dict[str, Any]:
         line |= {"budget": limit, "met": line["p95"] <= limit}
     if alone and busy:
         line |= {"busy": summary(busy), "ratio": percentile(busy, 0.95) / line["p95"]}
-        line["ratio_met"] = line["ratio"] < MOST_BY_BACKGROUND
+        unnoticed = line["busy"]["p95"] < UNNOTICED
+        line["ratio_met"] = unnoticed or line["ratio"] < MOST_BY_BACKGROUND
     return line
 
 
