@@ -14,6 +14,7 @@ from accelopt_lsp.analysis.directives import (
 from accelopt_lsp.analysis.kernels import find_kernels
 from accelopt_lsp.analysis.syntax import Document
 from accelopt_lsp.nki.lines import split_lines
+from accelopt_lsp.nki.python_source import parse_python
 
 _IGNORE = re.compile(r"(#\s*accelopt:\s*ignore)(\[[^\]]*\])?(?!-)")
 _IGNORE_FILE = re.compile(r"(#\s*accelopt:\s*ignore-file)(\[[^\]]*\])?")
@@ -114,10 +115,10 @@ def _suppresses(text: str, line: int) -> bool:
 def _means_the_same(before: str, after: str) -> bool:
     """A comment in the wrong place, inside a string for example, changes what the text means."""
     try:
-        old = ast.dump(ast.parse(before))
+        old = ast.dump(parse_python(before))
     except (SyntaxError, ValueError, RecursionError):
         return True  # half-typed text means nothing yet
     try:
-        return ast.dump(ast.parse(after)) == old
+        return ast.dump(parse_python(after)) == old
     except (SyntaxError, ValueError, RecursionError):
         return False

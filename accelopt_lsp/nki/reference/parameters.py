@@ -18,6 +18,7 @@ from attrs import frozen
 from accelopt_lsp.nki.dialects import Api
 from accelopt_lsp.nki.instructions import INSTRUCTIONS
 from accelopt_lsp.nki.instructions.base import Operand
+from accelopt_lsp.nki.python_source import parse_python
 
 
 class Passing(StrEnum):
@@ -83,7 +84,7 @@ def about(call: str, parameter: str) -> ParameterText:
 @cache
 def parameters_of(call: str, signature: str) -> tuple[Parameter, ...]:
     """Parameters of a signature text ``(dst, data, op='add')``, defaults as one writes them."""
-    arguments = ast.parse(f"def f{signature}: pass").body[0].args  # type: ignore[attr-defined]
+    arguments = parse_python(f"def f{signature}: pass").body[0].args  # type: ignore[attr-defined]
     placed = [*arguments.posonlyargs, *arguments.args]
     defaults = [None] * (len(placed) - len(arguments.defaults)) + list(arguments.defaults)
     found = [
