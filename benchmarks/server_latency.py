@@ -15,8 +15,8 @@ hints of a screen of 60 lines, and what else the server offers, from the finishe
 to its answer.
 
 All of it runs once more while an optimization of an example runs in the background; ``ratio`` is
-of the 95th percentiles, and counts from 10 ms on. ``cancel`` is from the client's cancelling that optimization to the end of
-its progress, ``gone`` to the end of its processes.
+of the 95th percentiles, and counts from 10 ms on. ``cancel`` is from the client's cancelling that
+optimization to the end of its progress, ``gone`` to the end of its processes.
 """
 
 from __future__ import annotations
