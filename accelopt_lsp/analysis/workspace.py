@@ -352,6 +352,8 @@ class Workspace:
                 now = self.source(path)
                 if (now.digest if now else None) != (source.digest if source else None):
                     changed.add(str(path))
+                    if source is not None:
+                        _PARSED.pop(source.digest, None)  # hardly comes back
         if changed:
             self.revision += 1
             for key, module in list(self.evaluated.items()):
