@@ -15,7 +15,7 @@ from accelopt_lsp.cli_memory import JSON_OPTION, clear_errors, day_and_time, pri
 from accelopt_lsp.cli_options import fail, print_json
 
 if TYPE_CHECKING:
-    from accelopt_lsp.agents.store import RunRecord
+    from accelopt_lsp.agents.run_records import RunRecord
 
 _OF_NOTE = ("verified", "traced")
 

@@ -7,8 +7,6 @@ run asks the store before it evaluates anything and so repeats nothing.
 from __future__ import annotations
 
 import json
-import re
-import secrets
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -16,202 +14,32 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from attrs import field, frozen
-
 from accelopt_lsp.agents.codec import (
     CodecError,
-    arguments_from_json,
     arguments_to_json,
     dumps,
-    experience_from_json,
     experience_to_json,
     outcome_from_json,
     outcome_to_json,
     plan_to_json,
 )
 from accelopt_lsp.agents.database import Database, DatabaseProblem, data_dir
-from accelopt_lsp.agents.process_identity import is_alive, this_process
+from accelopt_lsp.agents.process_identity import this_process
 from accelopt_lsp.agents.roles import Attempt, Experience, Plan
-from accelopt_lsp.nki.arguments import KernelArguments
+from accelopt_lsp.agents.run_records import (
+    RunRecord,
+    UnknownRun,
+    decoded,
+    new_run_id,
+    place_in_search,
+    read_experience,
+    read_record,
+)
+from accelopt_lsp.agents.run_schema import APPLICATION_ID, MIGRATIONS
 from accelopt_lsp.profiler.base import Outcome
 
-APPLICATION_ID = 0x41635275
-"""``AcRu`` in the file's header: whose database it is."""
-
-_SCHEMA_1 = """
-CREATE TABLE runs (
-    id TEXT PRIMARY KEY,
-    created REAL NOT NULL,
-    updated REAL NOT NULL,
-    status TEXT NOT NULL,
-    path TEXT NOT NULL,
-    function TEXT NOT NULL,
-    target TEXT NOT NULL,
-    dialect TEXT NOT NULL,
-    text TEXT NOT NULL,
-    arguments TEXT NOT NULL,
-    reference TEXT,
-    settings TEXT NOT NULL,
-    roles TEXT NOT NULL,
-    version TEXT NOT NULL,
-    initial TEXT,
-    baseline_ms REAL,
-    best_ms REAL,
-    evaluations INTEGER NOT NULL DEFAULT 0,
-    result TEXT
-);
-CREATE TABLE evaluations (
-    run TEXT NOT NULL REFERENCES runs(id) ON DELETE CASCADE,
-    key TEXT NOT NULL,
-    created REAL NOT NULL,
-    seconds REAL NOT NULL,
-    seeds TEXT NOT NULL,
-    source TEXT NOT NULL,
-    outcome TEXT NOT NULL,
-    latency_ms REAL,
-    PRIMARY KEY (run, key)
-);
-CREATE TABLE plans (
-    run TEXT NOT NULL REFERENCES runs(id) ON DELETE CASCADE,
-    candidate TEXT NOT NULL,
-    iteration INTEGER NOT NULL,
-    position INTEGER NOT NULL,
-    plan TEXT NOT NULL,
-    PRIMARY KEY (run, iteration, candidate, position)
-);
-CREATE TABLE attempts (
-    run TEXT NOT NULL REFERENCES runs(id) ON DELETE CASCADE,
-    id TEXT NOT NULL,
-    parent TEXT NOT NULL,
-    plan TEXT NOT NULL,
-    fingerprint TEXT NOT NULL,
-    source TEXT,
-    verdict TEXT NOT NULL,
-    latency_ms REAL,
-    error TEXT,
-    PRIMARY KEY (run, id)
-);
-CREATE TABLE beams (
-    run TEXT NOT NULL REFERENCES runs(id) ON DELETE CASCADE,
-    iteration INTEGER NOT NULL,
-    place INTEGER NOT NULL,
-    candidate TEXT NOT NULL,
-    latency_ms REAL NOT NULL,
-    PRIMARY KEY (run, iteration, place)
-);
-CREATE TABLE experiences (
-    run TEXT NOT NULL REFERENCES runs(id) ON DELETE CASCADE,
-    key TEXT NOT NULL,
-    experience TEXT NOT NULL,
-    remembered INTEGER NOT NULL DEFAULT 0,
-    PRIMARY KEY (run, key)
-);
-CREATE INDEX runs_by_time ON runs (created);
-"""
-
-_SCHEMA_2 = """
-CREATE TABLE exchanges (
-    run TEXT NOT NULL REFERENCES runs(id) ON DELETE CASCADE,
-    key TEXT NOT NULL,
-    created REAL NOT NULL,
-    role TEXT NOT NULL,
-    model TEXT NOT NULL,
-    tokens INTEGER NOT NULL,
-    cost_usd REAL,
-    exchange TEXT NOT NULL,
-    PRIMARY KEY (run, key)
-);
-"""
-
-
-_SCHEMA_3 = """
-ALTER TABLE runs ADD COLUMN process TEXT
-"""
-
-
-def _script(schema: str) -> Callable[[sqlite3.Connection], None]:
-    def migrate(connection: sqlite3.Connection) -> None:
-        for statement in schema.split(";"):
-            if statement.strip():
-                connection.execute(statement)
-
-    return migrate
-
-
-MIGRATIONS = (_script(_SCHEMA_1), _script(_SCHEMA_2), _script(_SCHEMA_3))
-"""Append to this; never change what is in it."""
-
-
-@frozen(slots=True)
-class RunRecord:
-    """A run as stored.
-
-    Attributes:
-        id: random, short enough to type.
-        created, updated: seconds since the epoch.
-        status: ``running``, ``interrupted`` (its process is gone), ``finished``, ``cancelled``,
-            ``failed``.
-        path, function, target, dialect, text, arguments, reference: the problem.
-        settings: search settings as plain data.
-        roles: name of each role's implementation.
-        version: version of this package.
-        initial: experiences given to the planner at the start, kept for a resumed run; None
-            if the run did not get that far.
-        baseline_ms, best_ms: latencies, as far as known.
-        evaluations: evaluations that finished.
-        result: the report of a finished run.
-        process: which process carries it out, or did.
-    """
-
-    id: str
-    created: float
-    updated: float
-    status: str
-    path: str
-    function: str
-    target: str
-    dialect: str
-    text: str
-    arguments: KernelArguments
-    reference: str | None
-    settings: Mapping[str, Any]
-    roles: Mapping[str, str]
-    version: str
-    initial: tuple[Experience, ...] | None = None
-    baseline_ms: float | None = None
-    best_ms: float | None = None
-    evaluations: int = 0
-    result: Mapping[str, Any] | None = field(default=None, repr=False)
-    process: str | None = None
-
-    @property
-    def at_work_elsewhere(self) -> bool:
-        """Another process of this machine is carrying it out."""
-        mine = self.process == this_process()
-        return self.status == "running" and not mine and is_alive(self.process) is True
-
-    def summary(self) -> dict[str, Any]:
-        """One line of ``accelopt runs list``."""
-        speedup = None
-        if self.baseline_ms and self.best_ms:
-            speedup = self.baseline_ms / self.best_ms
-        return {
-            "run": self.id,
-            "created": self.created,
-            "status": self.status,
-            "path": self.path,
-            "function": self.function,
-            "target": self.target,
-            "baseline_ms": self.baseline_ms,
-            "best_ms": self.best_ms,
-            "speedup": speedup,
-            "evaluations": self.evaluations,
-        }
-
-
-class UnknownRun(LookupError):
-    """No run has this id."""
-
+_NOT_MEANT = 2
+"""Mark of an experience that the memory is not to have."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -404,7 +232,7 @@ class RunStore:
             row = connection.execute(
                 "SELECT experience FROM experiences WHERE run = ? AND key = ?", (run, key)
             ).fetchone()
-        return None if row is None else _experience(row["experience"])
+        return None if row is None else read_experience(row["experience"])
 
     @_noted
     def mark_remembered(self, run: str, key: str) -> None:
@@ -540,7 +368,7 @@ class RunStore:
             raise UnknownRun(f"no run {run!r}; `accelopt runs list` shows them")
         if len(rows) > 1:
             raise UnknownRun(f"several runs begin with {run!r}; give more of the id")
-        return _record(rows[0])
+        return read_record(rows[0])
 
     def runs(self, limit: int | None = None) -> list[RunRecord]:
         """Runs, newest first."""
@@ -549,7 +377,7 @@ class RunStore:
                 "SELECT * FROM runs ORDER BY created DESC, id LIMIT ?",
                 (-1 if limit is None else limit,),
             ).fetchall()
-        return [_record(row) for row in rows]
+        return [read_record(row) for row in rows]
 
     def __len__(self) -> int:
         with self._database.read() as connection:
@@ -567,7 +395,7 @@ class RunStore:
             plan = json.loads(row["plan"])
             named = {name: row[name] for name in ("id", "parent", "verdict", "latency_ms", "error")}
             found.append({**named, "title": plan["title"], "plan": plan})
-        return sorted(found, key=lambda attempt: _order(attempt["id"]))
+        return sorted(found, key=lambda attempt: place_in_search(attempt["id"]))
 
     def last_beam(self, run: str) -> list[str]:
         """Ids of the candidates in a run's latest beam, best first."""
@@ -585,7 +413,7 @@ class RunStore:
             rows = connection.execute(
                 "SELECT experience FROM experiences WHERE run = ? ORDER BY key", (run,)
             ).fetchall()
-        found = (_experience(row["experience"]) for row in rows)
+        found = (read_experience(row["experience"]) for row in rows)
         return [experience_to_json(e, with_code=False) for e in found if e is not None]
 
     def pending_experiences(self) -> list[tuple[str, str, Experience]]:
@@ -595,7 +423,7 @@ class RunStore:
                 "SELECT run, key, experience FROM experiences WHERE remembered = 0"
                 " ORDER BY run, key"
             ).fetchall()
-        found = ((row["run"], row["key"], _experience(row["experience"])) for row in rows)
+        found = ((row["run"], row["key"], read_experience(row["experience"])) for row in rows)
         return [(run, key, experience) for run, key, experience in found if experience is not None]
 
     def export(self, run: str) -> dict[str, Any]:
@@ -620,7 +448,7 @@ class RunStore:
                     f"SELECT * FROM {table} WHERE run = ? ORDER BY {columns}",
                     (record.id,),
                 ).fetchall()
-                tables[table] = [_decoded(row) for row in rows]
+                tables[table] = [decoded(row) for row in rows]
         return {
             "schema_version": 1,
             **record.summary(),
@@ -664,71 +492,3 @@ class RunStore:
         record = self.load(run)
         with self._database.write() as connection:
             connection.execute("DELETE FROM runs WHERE id = ?", (record.id,))
-
-
-_NOT_MEANT = 2
-"""Mark of an experience that the memory is not to have."""
-
-
-def _experience(text: str) -> Experience | None:
-    """A stored experience; None if it cannot be read."""
-    try:
-        return experience_from_json(json.loads(text))
-    except (CodecError, json.JSONDecodeError):
-        return None
-
-
-_JSON_COLUMNS = frozenset({"seeds", "outcome", "plan", "experience", "exchange"})
-
-
-def _decoded(row: sqlite3.Row) -> dict[str, Any]:
-    return {
-        name: json.loads(row[name]) if name in _JSON_COLUMNS else row[name]
-        for name in row.keys()  # noqa: SIM118 - a Row iterates over values
-        if name != "run"
-    }
-
-
-def _record(row: sqlite3.Row) -> RunRecord:
-    try:
-        return RunRecord(
-            id=row["id"],
-            created=row["created"],
-            updated=row["updated"],
-            status=_status(row),
-            path=row["path"],
-            function=row["function"],
-            target=row["target"],
-            dialect=row["dialect"],
-            text=row["text"],
-            arguments=arguments_from_json(json.loads(row["arguments"])),
-            reference=row["reference"],
-            settings=json.loads(row["settings"]),
-            roles=json.loads(row["roles"]),
-            version=row["version"],
-            initial=None
-            if row["initial"] is None
-            else tuple(experience_from_json(e) for e in json.loads(row["initial"])),
-            baseline_ms=row["baseline_ms"],
-            best_ms=row["best_ms"],
-            evaluations=row["evaluations"],
-            result=json.loads(row["result"]) if row["result"] else None,
-            process=row["process"],
-        )
-    except (CodecError, json.JSONDecodeError) as error:
-        raise DatabaseProblem(f"run {row['id']} cannot be read: {error}") from error
-
-
-def _status(row: sqlite3.Row) -> str:
-    gone = row["status"] == "running" and is_alive(row["process"]) is False
-    return "interrupted" if gone else row["status"]
-
-
-def _order(name: str) -> tuple[int, ...]:
-    """Numbers of a candidate's id: ``i2.c0.p10.a0.f0`` comes after ``i2.c0.p9.a0.f0``."""
-    return tuple(int(number) for number in re.findall(r"\d+", name))
-
-
-def new_run_id() -> str:
-    """Time, so that ids sort, and six random hexadecimal digits."""
-    return f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"

@@ -12,7 +12,8 @@ from accelopt_lsp.agents.codec import experience_to_json
 from accelopt_lsp.agents.database import DatabaseProblem, data_dir
 from accelopt_lsp.agents.memory import ImportResult, OptimizationMemory, UnknownExperience
 from accelopt_lsp.agents.roles import Experience, Tags
-from accelopt_lsp.agents.store import RunStore, UnknownRun
+from accelopt_lsp.agents.run_records import UnknownRun
+from accelopt_lsp.agents.store import RunStore
 from accelopt_lsp.agents.untrusted import MAX_LINE_BYTES
 
 __all__ = [

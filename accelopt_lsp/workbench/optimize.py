@@ -22,10 +22,11 @@ from accelopt_lsp.agents.memory import OptimizationMemory
 from accelopt_lsp.agents.normalise import function_text
 from accelopt_lsp.agents.offline import offline_roles
 from accelopt_lsp.agents.roles import Candidate, Experience, Problem, Roles
+from accelopt_lsp.agents.run_records import RunRecord, UnknownRun, new_run_id
 from accelopt_lsp.agents.scales import other_scales, usable
 from accelopt_lsp.agents.search import BeamSearch, SearchEvent, SearchResult, SearchSettings
 from accelopt_lsp.agents.situations import tags_of
-from accelopt_lsp.agents.store import RunRecord, RunStore, UnknownRun, new_run_id
+from accelopt_lsp.agents.store import RunStore
 from accelopt_lsp.agents.team import read_team
 from accelopt_lsp.analysis.files import analyze_kernel
 from accelopt_lsp.analysis.results import AnalysisOptions

@@ -37,3 +37,7 @@ def stream(*deltas: dict[str, Any], finish: str | None = "stop", **usage: Any) -
     if usage:
         data += event(usage=usage)
     return Answer(raw=data + b"data: [DONE]\n\n")
+
+
+def error(status: int, message: str, **more: Any) -> Answer:
+    return Answer(status=status, body={"error": {"message": message, **more}})

@@ -19,7 +19,7 @@ from accelopt_lsp.workbench.memory import experience_markdown, fitting_experienc
 from accelopt_lsp.workbench.optimize import OptimizeReport, OptimizeRequest, optimize_kernel
 from accelopt_lsp.workbench.requests import KernelRequest
 from tests.agents.landscape import TEXT, FakeProfiler, Walker, quick, roles
-from tests.agents.test_memory import lesson
+from tests.agents.lessons import lesson
 
 pytestmark = pytest.mark.usefixtures("data_dir")
 

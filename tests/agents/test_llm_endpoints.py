@@ -20,17 +20,13 @@ from accelopt_lsp.agents.llm.faults import LlmError, TooLong
 from accelopt_lsp.agents.llm.wire import MAX_REPLY_CHARS
 from accelopt_lsp.agents.roles import RoleFailure, Usage
 from tests.agents.llm_server import Answer, serving
-from tests.agents.llm_talk import ASKED, FINE, SECRET, chat_at, event, stream
+from tests.agents.llm_talk import ASKED, FINE, SECRET, chat_at, error, event, stream
 
 
 def whole(message: dict[str, Any], finish: str = "stop", **more: Any) -> Answer:
     """One object, whatever was asked for."""
     body = {"choices": [{"index": 0, "message": message, "finish_reason": finish}], **more}
     return Answer(raw=json.dumps(body).encode(), content_type="application/json")
-
-
-def error(status: int, message: str, **more: Any) -> Answer:
-    return Answer(status=status, body={"error": {"message": message, **more}})
 
 
 def json_body(body: object, status: int = 200) -> Answer:

@@ -26,7 +26,7 @@ from accelopt_lsp.workbench.requests import KernelRequest
 from tests.agents.fusing import fusing
 from tests.agents.landscape import TEXT, FakeProfiler, quick
 from tests.agents.llm_server import Answer, Server, code_of, serving, walking
-from tests.agents.test_llm_endpoints import error, event
+from tests.agents.llm_talk import error, event
 
 pytestmark = pytest.mark.usefixtures("data_dir")
 

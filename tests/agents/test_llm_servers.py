@@ -11,7 +11,7 @@ import pytest
 from accelopt_lsp.agents.llm.faults import TooLong
 from accelopt_lsp.workbench.endpoints import examine_endpoints
 from tests.agents.llm_server import Answer, serving
-from tests.agents.test_llm_endpoints import ASKED, chat_at
+from tests.agents.llm_talk import ASKED, chat_at
 
 COUNTS = {"prompt_tokens": 30, "completion_tokens": 2, "total_tokens": 32}
 

@@ -23,7 +23,8 @@ from accelopt_lsp.agents.learning import Lessons, flush_pending
 from accelopt_lsp.agents.memory import OptimizationMemory
 from accelopt_lsp.agents.process_identity import is_alive, this_process
 from accelopt_lsp.agents.roles import Experience
-from accelopt_lsp.agents.store import RunRecord, RunStore, UnknownRun
+from accelopt_lsp.agents.run_records import RunRecord, UnknownRun
+from accelopt_lsp.agents.store import RunStore
 from accelopt_lsp.nki.arguments import KernelArguments, parse_spec
 from accelopt_lsp.nki.profile import Bound, LineProfile, Profile, Provenance, Uncertainty
 from accelopt_lsp.profiler.base import Failure, FailureKind, Job, Outcome, Progress
