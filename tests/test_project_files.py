@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from accelopt_lsp.workbench.project_file import check_project_file, project_problems
-from accelopt_lsp.workbench.settings import Settings, usable_settings
+from accelopt_lsp.workbench.settings import MAX_PROJECT_BYTES, Settings, usable_settings
 
 FILES = sorted((Path(__file__).parent / "project_files").glob("*.toml"))
 
@@ -44,9 +44,27 @@ def test_what_can_be_used_is_used(tmp_path: Path) -> None:
     assert project_problems(tmp_path / "kernel.py") == (file, ())
 
 
-@pytest.mark.parametrize("text", ["tool = 3\n", "[tool.accelopt\n", '[tool]\naccelopt = "x"\n'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "tool = 3\n",
+        "[tool.accelopt\n",
+        '[tool]\naccelopt = "x"\n',
+        f"x = {'[' * 5000}\n",
+        f"x = {'9' * 5000}\n",
+        "#" * (MAX_PROJECT_BYTES + 1),
+    ],
+    ids=["no table", "no TOML", "no settings", "nested", "a number without end", "large"],
+)
 def test_a_file_that_cannot_be_read_leaves_the_defaults(tmp_path: Path, text: str) -> None:
     (tmp_path / "pyproject.toml").write_text(text)
     settings, problems = usable_settings(tmp_path / "kernel.py", {"target": "trn3"})
     assert settings.target == "trn3"
     assert len(problems) == 1
+    assert project_problems(tmp_path / "kernel.py") is not None
+
+
+@pytest.mark.parametrize("number", ["inf", "nan", "0", f"1{'0' * 400}"])
+def test_a_time_limit_is_a_number_of_seconds(number: str) -> None:
+    (problem,) = check_project_file(f"[tool.accelopt]\ntimeout-seconds = {number}\n")
+    assert "must be a positive number of seconds" in problem.message

@@ -19,6 +19,7 @@ from accelopt_lsp.analysis.kernels import KernelSource, Parameter, find_kernels
 from accelopt_lsp.analysis.syntax import Document
 from accelopt_lsp.analysis.workspace import Workspace
 from accelopt_lsp.nki.arguments import ArgumentSpec, KernelArguments
+from accelopt_lsp.nki.files import is_file
 
 __all__ = [
     "directive_template",
@@ -105,7 +106,7 @@ def find_reference(document: Document, kernel: KernelSource, path: Path) -> Path
     ``FUNCTION_reference.py`` always belongs to the kernel; ``STEM_reference.py`` and
     ``reference.py`` only in a file with one kernel, or to the kernel named like the file.
     """
-    return next((c for c in reference_candidates(document, kernel, path) if c.is_file()), None)
+    return next((c for c in reference_candidates(document, kernel, path) if is_file(c)), None)
 
 
 def reference_candidates(document: Document, kernel: KernelSource, path: Path) -> Iterator[Path]:

@@ -207,7 +207,7 @@ class Analyses:
         """Texts of open documents that the worker does not know yet; None for closed ones."""
         if new:
             self._told.clear()
-        open_ = {str(d.path): d for d in self._documents}
+        open_ = {str(d.path): d for d in self._documents if d.is_file}
         changed: dict[str, str | None] = {
             path: d.text for path, d in open_.items() if self._told.get(path) != d.generation
         }

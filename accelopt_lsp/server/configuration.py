@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
+from reprlib import repr as short
 from typing import Any
 
 from attrs import evolve, field, frozen
@@ -27,6 +28,8 @@ _WORKBENCH = {
 """Client's name to the name in ``[tool.accelopt]``."""
 _RUNS_CODE = frozenset({"read_paths"})
 """Settings that an untrusted workspace may not give."""
+MOST_SECONDS = 1e9
+"""Limits beyond it are none, and no clock counts that far."""
 LOG_LEVELS = ("error", "warning", "info", "debug")
 _NAMES = (
     *_WORKBENCH,
@@ -97,7 +100,7 @@ def read_configuration(
     if values is None:
         return base, ()
     if not isinstance(values, Mapping):
-        return base, (f"the section accelopt must be an object, got {values!r}",)
+        return base, (f"the section accelopt must be an object, got {short(values)}",)
     problems = list(_unknown(values))
     result = base
     trusted = _value(values, "trusted", bool, problems)
@@ -108,7 +111,7 @@ def read_configuration(
     if run in ("onType", "onSave", "off"):
         result = evolve(result, diagnostics=run)
     elif run is not None:
-        problems.append(f"diagnostics.run must be onType, onSave or off, got {run!r}")
+        problems.append(f"diagnostics.run must be onType, onSave or off, got {short(run)}")
     whole = _value(values, "diagnostics.workspace", bool, problems)
     if whole is not None:
         result = evolve(result, workspace_diagnostics=whole)
@@ -120,25 +123,25 @@ def read_configuration(
         result = evolve(result, semantic_tokens=tokens)
     result = evolve(result, hints=_hints(values, result.hints, problems))
     budget = _value(values, "optimize.budgetSeconds", (int, float), problems)
-    if isinstance(budget, int | float) and budget > 0:
+    if isinstance(budget, int | float) and 0 < budget <= MOST_SECONDS:
         result = evolve(result, budget_seconds=float(budget))
     elif budget is not None:
-        problems.append(f"optimize.budgetSeconds must be positive, got {budget!r}")
+        problems.append(f"optimize.budgetSeconds must be positive, got {short(budget)}")
     level = _value(values, "logLevel", str, problems)
     if level in LOG_LEVELS:
         result = evolve(result, log_level=level)
     elif level is not None:
-        problems.append(f"logLevel must be {', '.join(LOG_LEVELS)}, got {level!r}")
+        problems.append(f"logLevel must be {', '.join(LOG_LEVELS)}, got {short(level)}")
     at_once = _value(values, "runs.atOnce", int, problems)
     if isinstance(at_once, int) and at_once > 0:
         result = evolve(result, at_once=at_once)
     elif at_once is not None:
-        problems.append(f"runs.atOnce must be positive, got {at_once!r}")
+        problems.append(f"runs.atOnce must be positive, got {short(at_once)}")
     agents = _value(values, "optimize.agents", str, problems)
     if agents in AGENTS:
         result = evolve(result, agents=agents)
     elif agents is not None:
-        problems.append(f"optimize.agents must be offline or llm, got {agents!r}")
+        problems.append(f"optimize.agents must be offline or llm, got {short(agents)}")
     result = evolve(result, llm=_models(values, result, problems))
     workbench = {
         ours: value
@@ -210,7 +213,7 @@ def _hints(values: Mapping[str, Any], before: HintChoice, problems: list[str]) -
         result = evolve(result, kinds=frozenset(kinds))
     else:
         known = ", ".join(HINT_KINDS)
-        problems.append(f"inlayHints.kinds must be a list of {known}; got {kinds!r}")
+        problems.append(f"inlayHints.kinds must be a list of {known}; got {short(kinds)}")
     rich = _value(values, "inlayHints.rich", bool, problems)
     if rich is not None:
         result = evolve(result, rich=rich)
@@ -218,7 +221,9 @@ def _hints(values: Mapping[str, Any], before: HintChoice, problems: list[str]) -
     if isinstance(threshold, int | float) and 0 <= threshold <= 100:
         result = evolve(result, threshold=float(threshold))
     elif threshold is not None:
-        problems.append(f"inlayHints.thresholdPercent must be from 0 to 100, got {threshold!r}")
+        problems.append(
+            f"inlayHints.thresholdPercent must be from 0 to 100, got {short(threshold)}"
+        )
     return result
 
 
@@ -243,6 +248,6 @@ def _value(
     wrong_bool = isinstance(found, bool) and kind is not bool
     if not isinstance(found, kind) or wrong_bool:
         expected = kind.__name__ if isinstance(kind, type) else "number"
-        problems.append(f"{name} must be a {expected}, got {found!r}")
+        problems.append(f"{name} must be a {expected}, got {short(found)}")
         return None
     return found

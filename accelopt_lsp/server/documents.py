@@ -7,9 +7,9 @@ so that figures of the last finished analysis are shown at the lines that they b
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from attrs import define, field, frozen
 from lsprotocol import types as lsp
@@ -18,6 +18,7 @@ from pygls.uris import to_fs_path
 from accelopt_lsp.server.positions import LineIndex
 
 _generations = itertools.count(1)
+_LONE_RETURN = re.compile(r"\r(?!\n)")
 
 
 @frozen(slots=True)
@@ -50,13 +51,35 @@ class LineEdit:
         return line if line == self.start and not self.above else None
 
 
+def file_of(uri: str) -> Path | None:
+    """File of a URI; None for what is in no file of this machine, or in none that can be."""
+    try:
+        found = to_fs_path(uri)
+    except ValueError:
+        return None
+    return Path(found) if found and "\0" not in found else None
+
+
 def path_of(uri: str) -> Path:
     """File of a URI; an unsaved document gets a name in the working folder."""
-    found = to_fs_path(uri)
-    if found:
-        return Path(found)
-    name = urlsplit(uri).path.rpartition("/")[2] or "untitled"
-    return Path(name if name.endswith(".py") else f"{name}.py").absolute()
+    found = file_of(uri)
+    if found is not None:
+        return found
+    path = re.split(r"[?#]", uri, maxsplit=1)[0]
+    name = re.split(r"[:/]", path)[-1].replace("\0", "") or "untitled"
+    try:
+        folder = Path.cwd()
+    except OSError:  # it was deleted
+        folder = Path("/")
+    return folder / (name if name.endswith(".py") else f"{name}.py")
+
+
+def plain(text: str) -> str:
+    """A text whose lines end with a newline where a carriage return alone ended them.
+
+    LSP and Python end lines there, too; our spans do not. No offset changes.
+    """
+    return _LONE_RETURN.sub("\n", text) if "\r" in text else text
 
 
 @define(slots=True, eq=False)
@@ -65,7 +88,7 @@ class Document:
 
     Attributes:
         uri, path: where it is.
-        text: as the client has it now.
+        text: as the client has it now, with :func:`plain` ends of lines.
         version: the client's number of this text.
         generation: our number of this text, unique over all documents and times.
         index: lines of the text.
@@ -79,9 +102,17 @@ class Document:
     generation: int = field(factory=lambda: next(_generations))
     index: LineIndex = field(init=False)
     _edits: list[LineEdit] = field(factory=list)
+    _raw: str = field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
+        self._raw = self.text
+        self.text = plain(self.text)
         self.index = LineIndex(self.text, self.encoding)
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it is a file's text: neither unsaved nor some other version of a file."""
+        return file_of(self.uri) is not None
 
     @property
     def concerns_nki(self) -> bool:
@@ -103,15 +134,22 @@ class Document:
 
     def _replace_all(self, new: str) -> None:
         """A replacement of everything is mostly a small edit; only what differs has moved."""
-        head = _common_prefix(self.text, new)
+        head = _common_prefix(self._raw, new)
         head = self.text.rfind("\n", 0, head) + 1
-        tail = _common_prefix(self.text[head:][::-1], new[head:][::-1])
-        self._replace(head, len(self.text) - tail, new[head : len(new) - tail])
+        tail = _common_prefix(self._raw[head:][::-1], new[head:][::-1])
+        self._replace(head, len(self._raw) - tail, new[head : len(new) - tail])
 
     def _replace(self, start: int, end: int, new: str) -> None:
-        old = self.text[start:end]
+        # Whether a carriage return stands alone depends on what follows it.
+        if start > 0 and self._raw[start - 1] == "\r":
+            start, new = start - 1, f"\r{new}"
+        old = self._raw[start:end]
+        if self._raw[end : end + 1] == "\n" and (old.endswith("\r") or new.endswith("\r")):
+            end, old, new = end + 1, f"{old}\n", f"{new}\n"
         if old == new:
             return
+        self._raw = self._raw[:start] + new + self._raw[end:]
+        old, new = plain(old), plain(new)
         first = self.text.count("\n", 0, start) + 1
         self.text = self.text[:start] + new + self.text[end:]
         self.generation = next(_generations)

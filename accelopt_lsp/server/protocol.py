@@ -14,7 +14,7 @@ from typing import Any
 
 from attrs import evolve, frozen
 from lsprotocol import types as lsp
-from pygls.exceptions import JsonRpcException
+from pygls.exceptions import JsonRpcException, JsonRpcInternalError
 from pygls.lsp.server import LanguageServer
 from pygls.protocol import LanguageServerProtocol, lsp_method
 
@@ -128,16 +128,30 @@ class Protocol(LanguageServerProtocol):
     def structure_message(self, data: dict[str, Any]) -> Any:
         if "method" in data and self.get_message_type(data["method"]) is None:
             data = {"params": None, **data}  # messages that pygls does not know must have some
+        if data.get("method") == lsp.TEXT_DOCUMENT_DID_CHANGE:
+            data = _without_null_ranges(data)
+        number = data.get("id") if "method" in data else None
         try:
-            return super().structure_message(data)
+            message = super().structure_message(data)
         except JsonRpcException as error:
-            number = data.get("id") if "method" in data else None
             return Refused(error.to_response_error(), number)
+        if number is not None and not hasattr(message, "id"):
+            why = f"{data['method']} is a notification"
+            return Refused(lsp.ResponseError(lsp.ErrorCodes.InvalidRequest, why), number)
+        return message
 
     def handle_message(self, message: Any) -> None:
         refused = message if isinstance(message, Refused) else self._untimely(message)
         if refused is None:
-            super().handle_message(self._inwards(message))
+            try:
+                message = self._inwards(message)
+            except Exception as error:
+                # Whatever becomes of it, a request is answered.
+                logger.exception("a message about a notebook could not be read")
+                failure = lsp.ResponseError(lsp.ErrorCodes.InternalError, str(error))
+                refused = Refused(failure, getattr(message, "id", None))
+        if refused is None:
+            super().handle_message(message)
         elif refused.id is not None:
             self._send_response(refused.id, error=refused.error)
 
@@ -169,6 +183,9 @@ class Protocol(LanguageServerProtocol):
                 result = self._server.notebooks.outwards(result, cell)
             except ValueError as reason:
                 error = lsp.ResponseError(lsp.LSPErrorCodes.RequestFailed, str(reason))
+            except Exception as reason:
+                logger.exception("an answer about a notebook could not be given to its cell")
+                error = lsp.ResponseError(lsp.ErrorCodes.InternalError, str(reason))
         super()._send_response(msg_id, result, error)
 
     def notify(self, method: str, params: Any | None = None) -> None:
@@ -220,6 +237,23 @@ class Protocol(LanguageServerProtocol):
             future.add_done_callback(lambda _: self._request_futures.pop(msg_id, None))
 
 
+def _without_null_ranges(data: dict[str, Any]) -> dict[str, Any]:
+    """Changes whose range is null replace everything, as those without one do.
+
+    They would be refused otherwise, and with them all that was typed.
+    """
+    params = data.get("params")
+    if not isinstance(params, dict) or not isinstance(params.get("contentChanges"), list):
+        return data
+    cleaned = [
+        {k: v for k, v in change.items() if (k, v) != ("range", None)}
+        if isinstance(change, dict)
+        else change
+        for change in params["contentChanges"]
+    ]
+    return {**data, "params": {**params, "contentChanges": cleaned}}
+
+
 class Server(LanguageServer):
     """The LSP endpoint. Features are registered on it by the app."""
 
@@ -238,6 +272,9 @@ class Server(LanguageServer):
 
     def report_server_error(self, error: Exception, source: Any) -> None:
         """Log errors outside requests; a pop-up would help nobody."""
+        if isinstance(error, JsonRpcException) and not isinstance(error, JsonRpcInternalError):
+            logger.warning("%s", error)  # the client asked for what there is not
+            return
         logger.error("%s: %s", type(error).__name__, error, exc_info=error)
 
     def on(self, method: str, options: Any = None) -> Callable[[Any], Any]:

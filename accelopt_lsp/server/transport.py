@@ -8,7 +8,7 @@ import logging
 import re
 import sys
 from collections.abc import Awaitable
-from typing import BinaryIO, Protocol
+from typing import Any, BinaryIO, Protocol
 
 from lsprotocol import types as lsp
 from pygls.io_ import StdinAsyncReader, StdoutWriter
@@ -17,6 +17,8 @@ from pygls.protocol import LanguageServerProtocol
 logger = logging.getLogger(__name__)
 _HEADER = re.compile(rb"([!-9;-~]+):[ \t]*(.*?)[ \t]*\r?\n")
 """A field of RFC 7230, as LSP's base protocol has it; a bare line feed is let pass."""
+MAX_MESSAGE_BYTES = 1 << 30
+"""More than any editor sends: who announces it does not speak LSP."""
 IN_TERMINAL = (
     "accelopt: this is a language server; an editor starts it and talks to it over standard input. "
     "docs/editors.md has settings for editors, accelopt --help the commands for a terminal."
@@ -50,18 +52,36 @@ async def listen(reader: Reader, protocol: LanguageServerProtocol) -> None:
             return
         try:
             data = json.loads(body)
-        except ValueError as error:
-            failure = lsp.ResponseError(lsp.ErrorCodes.ParseError, f"not JSON: {error}")
-            protocol._send_data(lsp.ResponseErrorMessage(error=failure))
+        except (ValueError, RecursionError) as error:
+            _refuse(protocol, lsp.ErrorCodes.ParseError, f"not JSON: {error}")
             continue
-        if not isinstance(data, dict) or "jsonrpc" not in data:
-            failure = lsp.ResponseError(lsp.ErrorCodes.InvalidRequest, "not a JSON-RPC message")
-            protocol._send_data(lsp.ResponseErrorMessage(error=failure))
+        if not _is_message(data):
+            number = data.get("id") if isinstance(data, dict) else None
+            _refuse(protocol, lsp.ErrorCodes.InvalidRequest, "not a JSON-RPC message", number)
             continue
         try:
             protocol.handle_message(protocol.structure_message(data))
         except Exception:
             logger.exception("a message could not be handled")
+
+
+def _refuse(
+    protocol: LanguageServerProtocol, code: lsp.ErrorCodes, why: str, number: object = None
+) -> None:
+    """Answer something that is no request, with a null id if it has none that can be one."""
+    known = number if isinstance(number, int | str) else None
+    error = {"code": code.value, "message": why}
+    protocol._send_data({"jsonrpc": "2.0", "id": known, "error": error})
+
+
+def _is_message(data: Any) -> bool:
+    """Whether it has the form of a request, a notification or a response."""
+    if not isinstance(data, dict) or data.get("jsonrpc") != "2.0":
+        return False
+    if "method" not in data:
+        known = isinstance(data.get("id", ()), int | str | None)
+        return known and ("result" in data or "error" in data)
+    return isinstance(data["method"], str) and isinstance(data.get("id", 0), int | str)
 
 
 async def _size_of_next(reader: Reader) -> int | None:
@@ -85,6 +105,8 @@ async def _size_of_next(reader: Reader) -> int | None:
         if field[1].lower() == b"content-length":
             if not field[2].isdigit():
                 raise NotLsp(f"no length: {field[2].decode('utf-8', 'replace')!r}")
+            if len(field[2]) > 12 or int(field[2]) > MAX_MESSAGE_BYTES:
+                raise NotLsp(f"no length of a message: {field[2][:40].decode()}")
             size = int(field[2])
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -16,6 +15,8 @@ from accelopt_lsp.workbench.settings import (
     own_settings,
     parse_settings,
     project_file,
+    project_text,
+    read_toml,
 )
 
 CODE = "settings"
@@ -30,8 +31,8 @@ def check_project_file(text: str) -> tuple[Diagnostic, ...]:
     """What is wrong with ``[tool.accelopt]`` of a ``pyproject.toml``. Never raises."""
     lines = text.split("\n")
     try:
-        data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        data = read_toml(text)
+    except ValueError as error:
         place = _PLACE.search(str(error))
         line = min(int(place.group(1)), len(lines)) if place else len(lines)
         message = _PLACE.sub("", str(error)).replace("()", "").strip()
@@ -104,9 +105,11 @@ def project_problems(path: Path) -> tuple[Path, tuple[Diagnostic, ...]] | None:
 @lru_cache(maxsize=32)
 def _checked(file: Path, modified: int, size: int) -> tuple[Diagnostic, ...]:
     try:
-        return check_project_file(file.read_text("utf-8"))
+        return check_project_file(project_text(file))
     except UnicodeDecodeError:
         return (_diagnostic([""], 1, "this is no UTF-8"),)
+    except ValueError as error:
+        return (_diagnostic([""], 1, str(error)),)
 
 
 def find_line(lines: Sequence[str], keys: Sequence[str]) -> int:

@@ -14,6 +14,7 @@ from accelopt_lsp.analysis.syntax import Document
 from accelopt_lsp.analysis.workspace import Workspace
 from accelopt_lsp.nki.arguments import ArgumentSpec, KernelArguments
 from accelopt_lsp.nki.dialects import Dialect
+from accelopt_lsp.nki.files import is_file, resolved
 from accelopt_lsp.workbench.settings import Settings, settings_for
 
 
@@ -122,7 +123,7 @@ def resolve_kernel(request: KernelRequest) -> ResolvedKernel:
             parameter has no SPEC, or the reference does not exist.
         SettingsError: the project's settings cannot be used.
     """
-    path = request.path.resolve()
+    path = resolved(request.path)
     text = read_source(path) if request.text is None else request.text
     document = Document.parse(text)
     source = _select(find_kernels(document), request)
@@ -173,11 +174,11 @@ def _check_names(source: KernelSource, given: Mapping[str, ArgumentSpec]) -> Non
 
 def _reference(request: KernelRequest, arguments: KernelArguments, path: Path) -> Path | None:
     if request.reference is not None:
-        found = request.reference.resolve()
+        found = resolved(request.reference)
     elif arguments.reference is not None:
-        found = (path.parent / arguments.reference).resolve()
+        found = resolved(path.parent / arguments.reference)
     else:
         return None
-    if not found.is_file():
+    if not is_file(found):
         raise RequestError(f"no such reference file: {found}")
     return found

@@ -48,7 +48,7 @@ def _check(name: str, value: Any) -> None:
         try:
             evolve(SearchSettings(), **{name: value})
             SearchSettings.from_json({name: value})
-        except TypeError:
+        except (TypeError, OverflowError):
             fits = False
         except ValueError as error:
             fits = "stored settings" not in str(error)

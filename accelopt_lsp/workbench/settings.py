@@ -15,8 +15,13 @@ from accelopt_lsp.agents.retrieval import MEMORY_POLICIES
 from accelopt_lsp.analysis.rules import known_codes
 from accelopt_lsp.nki.diagnostics import Severity
 from accelopt_lsp.nki.dialects import is_version
+from accelopt_lsp.nki.files import is_file, resolved
 from accelopt_lsp.nki.targets import get_target
 
+MOST_SECONDS = 1e9
+"""The longest limit; no clock counts much further."""
+MAX_PROJECT_BYTES = 1 << 20
+"""Size of the largest ``pyproject.toml`` that is read; people's have a few KiB."""
 _OTHER_TABLES = ("llm", "search")
 """Tables that belong to other rooms."""
 
@@ -68,7 +73,7 @@ class Settings:
         """Codes that are not reported in a file."""
         found = list(self.ignore)
         if path is not None and self.per_file_ignores:
-            full = path.resolve().as_posix()
+            full = resolved(path).as_posix()
             for pattern, codes in self.per_file_ignores.items():
                 if fnmatch(full, pattern) or fnmatch(path.name, pattern):
                     found.extend(codes)
@@ -160,7 +165,8 @@ def _convert(name: str, value: Any) -> Any:
             raise SettingsError(f"{name} must be a table, got {value!r}")
         return dict(_entry(name, key, entry) for key, entry in value.items())
     if name == "timeout_seconds":
-        if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or not 0 < value <= MOST_SECONDS:
             raise SettingsError(f"{name} must be a positive number of seconds, got {value!r}")
         return float(value)
     if not isinstance(value, str):
@@ -239,9 +245,35 @@ def own_settings(table: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def project_file(path: Path) -> Path | None:
     """The ``pyproject.toml`` that counts for a file or folder: the nearest one above it."""
-    folder = path.resolve()
+    folder = resolved(path)
     files = (candidate / "pyproject.toml" for candidate in (folder, *folder.parents))
-    return next((file for file in files if file.is_file()), None)
+    return next((file for file in files if is_file(file)), None)
+
+
+def project_text(file: Path) -> str:
+    """What a ``pyproject.toml`` holds.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is too large, or no UTF-8.
+    """
+    size = file.stat().st_size
+    if size > MAX_PROJECT_BYTES:
+        raise ValueError(f"it has {size:,} bytes; more than {MAX_PROJECT_BYTES:,} are not read")
+    return file.read_text("utf-8")
+
+
+def read_toml(text: str) -> dict[str, Any]:
+    """Parse TOML.
+
+    Raises:
+        ValueError: it is none, or one that nobody writes (``tomllib`` raises more than it says:
+            for deep nesting, and for whole numbers with thousands of digits).
+    """
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise ValueError("values are nested too deeply") from None
 
 
 def _whole_table(path: Path) -> Mapping[str, Any]:
@@ -251,8 +283,8 @@ def _whole_table(path: Path) -> Mapping[str, Any]:
 
 def _read_table(file: Path) -> Mapping[str, Any]:
     try:
-        data = tomllib.loads(file.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        data = read_toml(project_text(file))
+    except (OSError, ValueError) as error:
         raise SettingsError(f"{file}: {error}") from None
     tool = data.get("tool", {})
     table = tool.get("accelopt", {}) if isinstance(tool, dict) else tool

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -119,3 +120,28 @@ def test_text_edits_leave_unchanged_lines_alone():
 def test_unsaved_documents_have_a_name():
     assert path_of("untitled:Untitled-1").name == "Untitled-1.py"
     assert path_of("file:///a/b.py") == Path("/a/b.py")
+
+
+@given(
+    text=st.text(st.sampled_from("a\r\n"), max_size=12),
+    edits=st.lists(
+        st.tuples(
+            st.integers(0, 12), st.integers(0, 4), st.text(st.sampled_from("b\r\n"), max_size=3)
+        ),
+        max_size=5,
+    ),
+)
+def test_returns_end_lines_where_the_client_ends_them(text, edits):
+    found = document(text)
+    for start, length, new in edits:
+        start = min(start, len(text))
+        end = min(start + length, len(text))
+        there = LineIndex(text).range(start, end)
+        # Positions name no place within a line's end: the client has none either.
+        start, end = LineIndex(text).offset(there.start), LineIndex(text).offset(there.end)
+        found.apply([lsp.TextDocumentContentChangePartial(range=there, text=new)], 2)
+        text = text[:start] + new + text[max(start, end) :]
+    assert len(found.text) == len(text)
+    assert found.text.replace("\r\n", "\n") == re.sub("\r\n|\r", "\n", text)
+    found.apply([lsp.TextDocumentContentChangeWholeDocument(text="x\ry\r\n")], 3)
+    assert found.text == "x\ny\r\n"

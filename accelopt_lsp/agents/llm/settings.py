@@ -10,8 +10,8 @@ environment, editor or command line sends them.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
-from math import isfinite
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
@@ -292,7 +292,7 @@ def _convert(name: str, value: Any) -> Any:
         raise LlmSettingsError(f"{shown} must be a number, got {value!r}")
     if name in _WHOLE and (not isinstance(value, int) or value < (0 if name == "retries" else 1)):
         raise LlmSettingsError(f"{shown} must be a positive whole number, got {value!r}")
-    if not isfinite(value):
+    if not abs(value) <= sys.float_info.max:  # isfinite fails where float does
         raise LlmSettingsError(f"{shown} must be a finite number, got {value!r}")
     if value < 0:
         raise LlmSettingsError(f"{shown} must not be negative, got {value!r}")

@@ -129,7 +129,10 @@ async def _resolved(app: App, action: lsp.CodeAction, *, quietly: bool = False) 
         if not quietly:
             app.tell("The file has changed; ask for its fixes again.")
         return False
-    operation, request, diagnostic = _asked(app, document, data)
+    asked = _asked(app, document, data)
+    if asked is None:
+        return False
+    operation, request, diagnostic = asked
     try:
         new_text = await app.worker.request(operation, request, urgent=True)
     except WorkerError as error:
@@ -141,7 +144,7 @@ async def _resolved(app: App, action: lsp.CodeAction, *, quietly: bool = False) 
         return False
     if new_text == document.text:
         return False
-    fix = diagnostic.fix if diagnostic is not None and data["edit"] == FIX else None
+    fix = diagnostic.fix if diagnostic is not None and operation == "fix" else None
     action.edit = workspace_edit(
         document,
         text_edits(document.index, new_text),
@@ -155,13 +158,18 @@ async def _resolved(app: App, action: lsp.CodeAction, *, quietly: bool = False) 
 
 def _asked(
     app: App, document: Document, data: Mapping[str, Any]
-) -> tuple[str, Request, Diagnostic | None]:
-    """What the worker is asked for an action's edit."""
+) -> tuple[str, Request, Diagnostic | None] | None:
+    """What the worker is asked for an action's edit; None if the data are not as we gave them."""
     path, settings = str(document.path), app.workbench_settings(document)
-    what, number = data["edit"], data.get("diagnostic")
-    if what == ALL or not isinstance(number, int):
+    what, number = data.get("edit"), data.get("diagnostic")
+    if what == ALL:
         return "fix_all", Request(path, document.text, settings=settings), None
-    diagnostic = _diagnostics(app, document)[number]
+    known = _diagnostics(app, document)
+    if what not in (FIX, LINE, FILE) or type(number) is not int or not 0 <= number < len(known):
+        return None
+    diagnostic = known[number]
+    if what == FIX and diagnostic.fix is None:
+        return None
     line = diagnostic.span.start.line
     if what in (LINE, FILE):
         details = {"code": diagnostic.code, "line": line if what == LINE else None}

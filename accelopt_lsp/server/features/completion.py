@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from lsprotocol import types as lsp
 
-from accelopt_lsp.nki.dialects import Dialect
+from accelopt_lsp.nki.dialects import Dialect, is_version
 from accelopt_lsp.nki.reference.names import find_name
 from accelopt_lsp.nki.reference.pages import short_page
+from accelopt_lsp.nki.targets import get_target
 from accelopt_lsp.nki.writing.completion import complete
 from accelopt_lsp.nki.writing.scan import Where, where
 from accelopt_lsp.nki.writing.suggestions import Group, Suggestion
@@ -67,13 +68,24 @@ def register(app: App) -> None:
 
     @app.server.on(lsp.COMPLETION_ITEM_RESOLVE)
     async def resolve(item: lsp.CompletionItem) -> lsp.CompletionItem:
-        data = item.data
-        name = find_name(str(data.get("name"))) if isinstance(data, dict) else None
-        if name is None or not isinstance(data, dict):
-            return item
-        page = short_page(name, Dialect(data["dialect"]), data["target"], data.get("version"))
-        item.documentation = markup(page, app.client.documentation_format)
+        page = _page(item.data)
+        if page is not None:
+            item.documentation = markup(page, app.client.documentation_format)
         return item
+
+
+def _page(data: object) -> str | None:
+    """The page that an item's data names; None if they are not as we gave them."""
+    if not isinstance(data, dict):
+        return None
+    name, version = find_name(str(data.get("name"))), data.get("version")
+    try:
+        dialect = Dialect(str(data.get("dialect")))
+        target = get_target(str(data.get("target"))).name
+    except ValueError:
+        return None
+    known = version if isinstance(version, str) and is_version(version) else None
+    return None if name is None else short_page(name, dialect, target, known)
 
 
 async def _rule_codes(app: App) -> tuple[tuple[str, str], ...]:

@@ -1,0 +1,269 @@
+"""What no client should send, and some do: it is answered, and changes nothing for what follows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from tests.server.raw import RawClient, raw_client
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+KERNEL = (Path(__file__).parent / "kernels" / "scaling.py").read_text("utf-8")
+ABLE = {
+    "textDocument": {
+        "diagnostic": {},
+        "documentSymbol": {"hierarchicalDocumentSymbolSupport": True},
+        "codeAction": {"resolveSupport": {"properties": ["edit"]}},
+    },
+    "workspace": {"workspaceEdit": {"documentChanges": True}},
+}
+
+
+async def alive(client: RawClient) -> None:
+    """It still answers."""
+    place = {"textDocument": {"uri": "file:///none.py"}, "position": {"line": 0, "character": 0}}
+    assert await client.get("textDocument/hover", place) is None
+
+
+async def lens_lines(client: RawClient, uri: str) -> set[int]:
+    # This one waits for the analysis, however long it takes.
+    await client.get("textDocument/diagnostic", {"textDocument": {"uri": uri}})
+    lenses = await client.get("textDocument/codeLens", {"textDocument": {"uri": uri}})
+    return {lens["range"]["start"]["line"] for lens in lenses}
+
+
+def errors(client: RawClient) -> list[str]:
+    """Errors of the server's log, which are its own faults."""
+    logged = (m["params"] for m in client.heard if m["method"] == "window/logMessage")
+    return [p["message"] for p in logged if p["type"] == 1]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared() -> AsyncIterator[RawClient]:
+    """One server for what leaves it as it was."""
+    async with raw_client() as client:
+        await client.start(ABLE)
+        client.open("file:///k.py", KERNEL)
+        yield client
+
+
+BAD_MESSAGES: dict[str, tuple[bytes, Any, int]] = {
+    "a method that is no text": (b'{"jsonrpc":"2.0","id":"m","method":{}}', "m", -32600),
+    "no method": (b'{"jsonrpc":"2.0","id":"m"}', "m", -32600),
+    "another protocol": (b'{"jsonrpc":"1.0","id":"m","method":"shutdown"}', "m", -32600),
+    "an object as id": (b'{"jsonrpc":"2.0","id":{"a":1},"method":"shutdown"}', None, -32600),
+    "a list as id": (b'{"jsonrpc":"2.0","id":[1],"result":null}', None, -32600),
+    "null as id": (b'{"jsonrpc":"2.0","id":null,"method":"shutdown"}', None, -32600),
+    "a batch": (b'[{"jsonrpc":"2.0","id":1,"method":"shutdown"}]', None, -32600),
+    "a notification's method": (
+        b'{"jsonrpc":"2.0","id":"m","method":"initialized","params":{}}',
+        "m",
+        -32600,
+    ),
+    "an unknown optional request": (b'{"jsonrpc":"2.0","id":"m","method":"$/no"}', "m", -32601),
+    "nesting without end": (
+        b'{"jsonrpc":"2.0","id":"m","method":"x","params":'
+        + b"[" * 100_000
+        + b"]" * 100_000
+        + b"}",
+        None,
+        -32700,
+    ),
+    "a number without end": (b'{"jsonrpc":"2.0","id":' + b"9" * 5000 + b"}", None, -32700),
+}
+
+
+async def test_messages_that_are_none_are_answered():
+    async with raw_client() as client:
+        await client.start()
+        for what, (body, number, code) in BAD_MESSAGES.items():
+            client.send_bytes(body)
+            await alive(client)
+            answer = client.bare.pop()
+            assert (answer.get("id", "absent"), answer["error"]["code"]) == (number, code), what
+        assert client.bare == []
+        assert errors(client) == []
+
+
+async def test_a_length_that_no_message_has_ends_the_server_with_a_word():
+    async with raw_client() as client:
+        assert client.process.stdin is not None
+        client.process.stdin.write(b"Content-Length: " + b"9" * 30 + b"\r\n\r\n{}")
+        assert await client.process.wait() == 2
+    assert b"no length" in client.noise
+    assert b"Traceback" not in client.noise
+
+
+async def test_figures_beyond_all_bounds_are_refused_one_by_one():
+    settings = {"optimize": {"budgetSeconds": 10**400}, "timeoutSeconds": 10**400}
+    settings["llm"] = {"temperature": 10**400}
+    async with raw_client() as client:
+        await client.start(ABLE, processId=2**70, initializationOptions={"settings": settings})
+        client.open("file:///k.py", KERNEL)
+        assert await lens_lines(client, "file:///k.py")
+        assert errors(client) == []
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        None,
+        7,
+        [1],
+        {},
+        {"uri": "file:///k.py"},
+        {"generation": None, "edit": "fix", "diagnostic": 0},
+        {"edit": "fix", "diagnostic": 99},
+        {"edit": "fix", "diagnostic": -1},
+        {"edit": "fix", "diagnostic": True},
+        {"edit": "else", "diagnostic": 0},
+        {"edit": {}, "diagnostic": {}},
+        {"diagnostic": 0},
+        {"kernel": [], "hint": -1},
+        {"name": "nki.language.load"},
+        {"name": "nki.language.load", "dialect": "x", "target": 5, "version": []},
+    ],
+)
+async def test_data_that_a_client_has_changed(shared: RawClient, data: Any):
+    uri = "file:///k.py"
+    if isinstance(data, dict) and {"edit", "diagnostic", "hint"} & data.keys():
+        place = {"start": {"line": 0, "character": 0}, "end": {"line": 99, "character": 0}}
+        params = {"textDocument": {"uri": uri}, "range": place, "context": {"diagnostics": []}}
+        await shared.get("textDocument/diagnostic", {"textDocument": {"uri": uri}})
+        actions = await shared.get("textDocument/codeAction", params)
+        given = next(a["data"] for a in actions if "data" in a)
+        data = {"uri": uri, "generation": given["generation"], **data}
+    position = {"line": 0, "character": 0}
+    items: dict[str, dict[str, Any]] = {
+        "completionItem/resolve": {"label": "x"},
+        "inlayHint/resolve": {"label": "x", "position": position},
+        "codeAction/resolve": {"title": "x"},
+    }
+    for method, item in items.items():
+        found = await shared.get(method, {**item, "data": data})
+        assert {k: found[k] for k in item} == item
+        assert "edit" not in found
+    assert errors(shared) == []
+
+
+async def test_edits_that_make_no_sense_leave_a_document_that_does():
+    uri = "file:///k.py"
+    async with raw_client() as client:
+        await client.start(ABLE)
+        gone = {"textDocument": {"uri": "file:///never-opened.py"}}
+        client.change("file:///never-opened.py", 1, {"text": "x"})
+        client.notify("textDocument/didSave", gone)
+        client.notify("textDocument/didClose", gone)
+        client.open(uri, "import nki\n")
+        client.open(uri, KERNEL)
+
+        def at(line: int, column: int) -> dict[str, int]:
+            return {"line": line, "character": column}
+
+        far = {"start": at(9999, 7), "end": at(99999, 3)}
+        client.change(uri, 0, {"range": far, "text": "# end\n"})
+        client.change(uri, -5, {"range": {"start": at(5, 9000), "end": at(2, 3)}, "text": ""})
+        client.change(uri, 7)
+        # A null range is none: everything is replaced.
+        client.change(uri, 8, {"range": None, "text": "# one line more\n" + KERNEL})
+        decorator = KERNEL.split("\n").index("@nki.jit") + 1
+        assert await lens_lines(client, uri) == {decorator}
+        for _ in range(2):
+            client.notify("textDocument/didClose", {"textDocument": {"uri": uri}})
+        assert await lens_lines(client, uri) == set()
+        assert errors(client) == []
+
+
+LINE_ENDS = {
+    "returns": KERNEL.replace("\n", "\r"),
+    "all kinds": "# a\r# b\r\n# c\n" + KERNEL,
+    "within a comment": KERNEL.replace("\n", "\n# a\r# b\n", 1),
+    "other separators": "# \u2028 \x85 \x0b \x1c\n\f\n" + KERNEL,
+    "a byte order mark": "\ufeff" + KERNEL,
+    "half a character": "# \ud83d\n" + KERNEL,
+    "null": "# \0\n" + KERNEL,
+}
+
+
+@pytest.mark.parametrize("text", LINE_ENDS.values(), ids=LINE_ENDS)
+async def test_everything_stands_at_its_line_however_lines_end(shared: RawClient, text: str):
+    uri = "file:///lines.py"
+    shared.open(uri, text)
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    decorator = lines.index("@nki.jit")
+    assert await lens_lines(shared, uri) == {decorator}
+    document = {"textDocument": {"uri": uri}}
+    (symbol,) = await shared.get("textDocument/documentSymbol", document)
+    assert symbol["selectionRange"]["start"]["line"] == decorator + 1
+    everywhere = {"start": {"line": 0, "character": 0}, "end": {"line": 99, "character": 0}}
+    hints = await shared.get("textDocument/inlayHint", {**document, "range": everywhere})
+    loop = next(n for n, line in enumerate(lines) if "affine_range" in line)
+    assert loop in {hint["position"]["line"] for hint in hints}
+    assert errors(shared) == []
+
+
+async def test_documents_wherever_they_are(tmp_path: Path):
+    circle = tmp_path / "circle"
+    os.symlink(circle, circle)
+    uris = [
+        "untitled:Untitled-1",
+        "vscode-remote://ssh-remote+host/home/k.py",
+        "git:/home/k.py?%7B%22ref%22%3A%22HEAD%22%7D",
+        "file:///c%3A/Users/k.py",
+        "file://host/share/k.py",
+        "file:///tmp/a%00b.py",
+        "file:///tmp/%FF.py",
+        f"file:///{'a' * 5000}.py",
+        (tmp_path / "gone" / "k.py").as_uri(),
+        (tmp_path / "with blanks" / "é" / "k.py").as_uri(),
+        (circle / "k.py").as_uri(),
+        tmp_path.as_uri(),
+        "http://[::1",
+        "k.py",
+        "",
+    ]
+    async with raw_client(cwd=tmp_path) as client:
+        await client.start(ABLE, workspaceFolders=[{"uri": "untitled:x", "name": ""}])
+        await alive(client)
+        for uri in uris:
+            client.open(uri, KERNEL)
+            assert await lens_lines(client, uri), uri
+        assert errors(client) == []
+
+
+async def test_a_working_folder_that_was_deleted(tmp_path: Path):
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    async with raw_client(cwd=folder) as client:
+        folder.rmdir()
+        await client.start(ABLE)
+        client.open("untitled:Untitled-1", KERNEL)
+        assert await lens_lines(client, "untitled:Untitled-1")
+        assert errors(client) == []
+
+
+SHADOWED = "sitecustomize usercustomize numpy click attrs pygls json pickle typing tree_sitter nki"
+
+
+async def test_modules_of_the_workspace_are_nobodys(tmp_path: Path):
+    """Neither the server nor a child of it takes a file of the user's for a module."""
+    told = tmp_path / "told"
+    for name in SHADOWED.split():
+        text = f"open({str(told)!r}, 'a').write(__name__)\nraise SystemExit(3)\n"
+        (tmp_path / f"{name}.py").write_text(text, "utf-8")
+    file = tmp_path / "k.py"
+    file.write_text(KERNEL, "utf-8")
+    async with raw_client(cwd=tmp_path) as client:
+        await client.start(ABLE)
+        client.open(file.as_uri(), KERNEL)
+        assert await lens_lines(client, file.as_uri())
+        command = {"command": "accelopt.profileKernel", "arguments": [file.as_uri()]}
+        assert await client.get("workspace/executeCommand", command)
+        await client.message("simulated")
+        assert errors(client) == []
+    assert not told.exists()
