@@ -158,7 +158,12 @@ class Gates:
 
     def findings(self, text: str, profile: Profile) -> tuple[Finding, ...]:
         """Everything that speaks against a traced kernel, outputs aside."""
-        found = [*self._latency(profile), *self._written(profile), *self._returned(profile)]
+        found = [
+            *self._launch(profile),
+            *self._latency(profile),
+            *self._written(profile),
+            *self._returned(profile),
+        ]
         if not self.allow_lower_precision:
             found += self._precision(text, profile)
         return tuple(found)
@@ -218,6 +223,18 @@ class Gates:
             Finding(
                 "outputs",
                 f"returns {', '.join(after) or 'nothing'} instead of {', '.join(before)}",
+            )
+        ]
+
+    def _launch(self, profile: Profile) -> list[Finding]:
+        """A grid of its own would give a kernel other cores than its caller does."""
+        before, after = self.baseline.launch, profile.launch
+        if before is None or after is None or before == after:
+            return []
+        return [
+            Finding(
+                "launch",
+                f"runs as {after} instead of {before}; a launch grid is the caller's to choose",
             )
         ]
 

@@ -49,6 +49,17 @@ _REACHED = frozenset(
 """Modules that others of the standard library hold."""
 _NKI_ROOTS = ("nki", "neuronxcc")
 _NKI_RANDOM = frozenset("rand random_seed dropout rng".split())
+_SIMULATED = frozenset(
+    "memory operand _region views patterns fault settle typed derived static narrow copied "
+    "same_place array".split()
+)
+"""What the simulator's tensors have besides what NKI's have."""
+_DESCRIBING = frozenset(
+    "shape strides offset element buffer dtype name itemsize dynamic augmented shared".split()
+)
+"""What tells how large a tensor is, and so what its instructions cost."""
+_REFLECTING = frozenset("getattr hasattr setattr".split())
+_SWALLOWERS = frozenset("suppress ExitStack AsyncExitStack".split())
 _CHANGES = frozenset(
     "append add update setdefault extend insert pop popitem clear remove discard appendleft".split()
 )
@@ -111,6 +122,12 @@ class _Reader:
     found: list[Use] = field(factory=list)
     origins: dict[str, str] = field(factory=dict)
     """Imported name to the dotted name that it stands for."""
+    called: set[int] = field(factory=set)
+    """Nodes that are called where they stand."""
+    methods: dict[str, frozenset[str]] = field(factory=dict)
+    """Classes of the module to their methods that need an object."""
+    own_attributes: set[int] = field(factory=set)
+    """Attributes of ``self``, in methods of the module's classes."""
 
     def read(self) -> None:
         for node in ast.walk(self.module):
@@ -119,11 +136,39 @@ class _Reader:
             self.origins.setdefault(name, "")
         self._aliases()
         for node in ast.walk(self.module):
+            if isinstance(node, ast.Call):
+                self.called.add(id(node.func))
+            elif isinstance(node, ast.ClassDef):
+                self._class(node)
+        for node in ast.walk(self.module):
             self._names(node)
             self._statements(node)
         for function in ast.walk(self.module):
             if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
                 self._state(function)
+
+    def _class(self, node: ast.ClassDef) -> None:
+        """Note what methods do with their own objects."""
+        found = set()
+        for method in node.body:
+            if not isinstance(method, ast.FunctionDef) or not method.args.args:
+                continue
+            if any(
+                not isinstance(d, ast.Name) or d.id != "property" for d in method.decorator_list
+            ):
+                continue
+            found.add(method.name)
+            first = method.args.args[0].arg
+            if first in _rebound(method):
+                continue
+            self.own_attributes |= {
+                id(part)
+                for part in ast.walk(method)
+                if isinstance(part, ast.Attribute)
+                and isinstance(part.value, ast.Name)
+                and part.value.id == first
+            }
+        self.methods[node.name] = frozenset(found)
 
     def _add(self, gate: str, what: str, node: ast.AST) -> None:
         self.found.append(Use(gate, what, getattr(node, "lineno", 0)))
@@ -173,11 +218,30 @@ class _Reader:
             self._reflection(node, name)
         elif isinstance(node, ast.Attribute):
             self._attribute(self.dotted(node) or f"?.{node.attr}", node)
+            self._owned(node)
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
             self._attribute(self.origins.get(node.id) or node.id, node)
+            if node.id in _REFLECTING and id(node) not in self.called:
+                self._add("tampering", f"hands on {node.id}", node)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             if _DUNDER.match(node.value) and node.value not in _PLAIN_DUNDERS:
                 self._add("tampering", f"names {node.value}", node)
+
+    def _owned(self, node: ast.Attribute) -> None:
+        """Judge an attribute of something that may be a tensor."""
+        name = self.dotted(node) or "?"
+        if name.partition(".")[0] in PLAIN_MODULES:
+            return
+        if node.attr in _SIMULATED:
+            self._add("tampering", f"looks into the simulator with {node.attr}", node)
+        elif (
+            isinstance(node.ctx, ast.Store | ast.Del)
+            and node.attr in _DESCRIBING
+            and id(node) not in self.own_attributes
+        ):
+            self._add("tampering", f"changes {node.attr} of what may be a tensor", node)
+        elif isinstance(node.value, ast.Name) and node.attr in self.methods.get(node.value.id, ()):
+            self._add("tampering", f"takes the method {name} without an object", node)
 
     def _reflection(self, node: ast.Call, name: str | None) -> None:
         if name in ("getattr", "hasattr") and len(node.args) > 1:
@@ -232,13 +296,20 @@ class _Reader:
     def _statements(self, node: ast.AST) -> None:
         if isinstance(node, ast.Try | ast.TryStar):
             self._add("tampering", "catches exceptions, a rejected instruction's among them", node)
+        elif isinstance(node, ast.FunctionDef) and node.name in ("__exit__", "__aexit__"):
+            if any(
+                isinstance(part, ast.Return) and not (part.value is None or _is_false(part.value))
+                for part in ast.walk(node)
+            ):
+                self._add("tampering", "may swallow exceptions in __exit__", node)
         elif isinstance(node, ast.Global):
             self._add("state", f"changes module variables ({', '.join(node.names)})", node)
         elif isinstance(node, ast.With | ast.AsyncWith):
             for item in node.items:
-                if isinstance(item.context_expr, ast.Call) and (
-                    (self.dotted(item.context_expr.func) or "").endswith("contextlib.suppress")
-                ):
+                name = ""
+                if isinstance(item.context_expr, ast.Call):
+                    name = self.dotted(item.context_expr.func) or ""
+                if name.rpartition(".")[2] in _SWALLOWERS:
                     self._add("tampering", "suppresses exceptions", node)
         for target in _targets(node):
             self._assigned(target)
@@ -297,6 +368,10 @@ def _targets(node: ast.AST) -> Iterator[ast.expr]:
         found = [node.target]
     elif isinstance(node, ast.Delete):
         found = list(node.targets)
+    elif isinstance(node, ast.For | ast.AsyncFor | ast.comprehension):
+        found = [node.target]
+    elif isinstance(node, ast.withitem) and node.optional_vars is not None:
+        found = [node.optional_vars]
     else:
         return
     while found:
@@ -305,6 +380,23 @@ def _targets(node: ast.AST) -> Iterator[ast.expr]:
             found.extend(target.elts)
         else:
             yield target.value if isinstance(target, ast.Starred) else target
+
+
+def _is_false(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and not node.value
+
+
+def _rebound(function: ast.FunctionDef) -> set[str]:
+    """Names that a function or one within it gives a value, parameters of those within too."""
+    names = {
+        node.id
+        for node in ast.walk(function)
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)
+    }
+    for node in ast.walk(function):
+        if isinstance(node, ast.FunctionDef | ast.Lambda) and node is not function:
+            names |= {a.arg for a in ast.walk(node.args) if isinstance(a, ast.arg)}
+    return names
 
 
 def _root_name(node: ast.expr) -> str | None:

@@ -326,6 +326,7 @@ class Profile:
         issued_lines: counts before the compiler by source line; None where nobody counted them.
         outputs: data type and shape of each output, such as ``bf16[128,512]``; None where nobody
             looked.
+        launch: how many programs ran on how many cores; None where nobody looked.
         notes: remarks for people.
         cached: taken from the result cache; everything else is as if it had been computed.
     """
@@ -354,6 +355,7 @@ class Profile:
     stream: str | None = None
     issued_lines: tuple[LineIssued, ...] | None = None
     outputs: tuple[str, ...] | None = None
+    launch: str | None = None
     notes: tuple[str, ...] = ()
     cached: bool = False
 

@@ -102,7 +102,13 @@ def benches(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Bench]:
 
 def test_there_are_enough_of_them() -> None:
     assert len(CHEATS) >= 40
-    assert {expected(path)[0] for path in CHEATS} >= {*STATIC, "outputs", "precision", "values"}
+    assert {expected(path)[0] for path in CHEATS} >= {
+        *STATIC,
+        "launch",
+        "outputs",
+        "precision",
+        "values",
+    }
 
 
 @pytest.mark.parametrize("path", SEEN, ids=lambda p: p.stem)

@@ -351,3 +351,38 @@ def test_a_program_that_does_not_let_go_delays_nothing(tmp_path: Path, name: str
     found = profile(_job(path, seconds=30.0))
     assert isinstance(found, Failure)
     assert "ZeroDivisionError" in found.message
+
+
+UNEVEN = """import nki
+import nki.isa as nisa
+import nki.language as nl
+
+
+@nki.jit
+def kernel(x):
+    rank = nl.program_id(0)
+    out = nl.ndarray((2, 128, 8), dtype=nl.float32, buffer=nl.shared_hbm)
+    tile = nl.ndarray((128, 8), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=x[rank])
+    for _ in range({times}):
+        nisa.tensor_scalar(dst=tile, data=tile, op0=nl.add, operand0=1.0)
+    nisa.dma_copy(dst=out[rank], src=tile)
+    return out
+"""
+EVEN, FIRST, SECOND = "9", "9 if rank == 0 else 1", "1 if rank == 0 else 9"
+
+
+@pytest.mark.parametrize(("times", "slowest"), [(EVEN, False), (FIRST, False), (SECOND, True)])
+@pytest.mark.parametrize("seeds", [(), (0,)], ids=["traced", "verified"])
+def test_a_launch_takes_as_long_as_its_slowest_core(
+    tmp_path: Path, times: str, slowest: bool, seeds: tuple[int, ...]
+) -> None:
+    path = tmp_path / "uneven.py"
+    text = UNEVEN.replace("{times}", times)
+    path.write_text(text)
+    arguments = KernelArguments({"x": parse_spec("f32[2,128,8]")}, grid=(2,))
+    found = profile(Job(path, text, "kernel", arguments, "trn2", seeds=seeds))
+    assert isinstance(found, Profile)
+    assert found.issued.instructions["tensor_scalar"] == 9
+    assert found.launch == "2 programs on 2 cores"
+    assert any("the slowest one" in note for note in found.notes) is slowest

@@ -23,6 +23,7 @@ from accelopt_lsp.profiler.simulator.indexing import running_loops
 from accelopt_lsp.profiler.simulator.library import entry_of
 
 if TYPE_CHECKING:
+    from accelopt_lsp.nki.lowering import Issue
     from accelopt_lsp.profiler.simulator.plans import Plan
     from accelopt_lsp.profiler.simulator.session import Session
     from accelopt_lsp.profiler.simulator.tensors import Tensor
@@ -69,6 +70,7 @@ class Program:
 
     number: int
     index: tuple[int, ...]
+    core: tuple[int, ...]
     traced: bool
     started: bool = False
     ended: bool = False
@@ -88,6 +90,8 @@ class Cores:
         programs: in the order in which they start.
         current: the one that is running.
         results: what each program returned, by number.
+        compared: cores that are not traced note what they issue.
+        issued_elsewhere: these notes, by core.
     """
 
     def __init__(
@@ -100,6 +104,8 @@ class Cores:
         self.programs = list(programs)
         self.current = self.programs[0]
         self.results: dict[int, Any] = {}
+        self.compared = session.tracing and any(not p.traced for p in programs)
+        self.issued_elsewhere: dict[tuple[int, ...], list[Issue]] = {}
         self._run = run
         self._failure: BaseException | None = None
         self._abandoned = False
@@ -236,6 +242,22 @@ class Cores:
                 program.resume.release()
                 thread.join(timeout=1.0)
 
+    def unlike(self) -> list[int]:
+        """Cores that issue something else than the traced one, by number.
+
+        Of several that issue the same, the first one only.
+        """
+        session = self.session
+        templates = session.trace.templates
+        seen = [[templates[number].issue for number, _ in session.records]]
+        numbers = list(dict.fromkeys(program.core for program in self.programs))
+        found = []
+        for core, issued in self.issued_elsewhere.items():
+            if issued not in seen:
+                seen.append(issued)
+                found.append(numbers.index(core))
+        return found
+
     # What belongs to one program only.
 
     def _save(self, program: Program) -> None:
@@ -249,6 +271,8 @@ class Cores:
         session = self.session
         session.program = program.index
         session.tracing = program.traced
+        if self.compared and not program.traced:
+            session.elsewhere = self.issued_elsewhere.setdefault(program.core, [])
         session.pending = program.pending
         session.in_order = program.in_order
         session.shared.counts = program.counts
@@ -338,10 +362,12 @@ class Cores:
         )
         session = self.session
         tracing, session.tracing = session.tracing, False
+        elsewhere, session.elsewhere = session.elsewhere, None
         try:
             session._issue(plan, 0, step, operands, None, line, False, False, None)
         finally:
             session.tracing = tracing
+            session.elsewhere = elsewhere
 
 
 def sendrecv(session: Session, bound: dict[str, Any], plan: Plan, line: int) -> None:

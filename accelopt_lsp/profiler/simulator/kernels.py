@@ -89,10 +89,9 @@ class ProgramAxis:
         """Number of programs."""
         return self.cores * self.each
 
-    def elsewhere(self, index: int) -> bool:
-        """Whether a program runs on another core than the first one."""
-        core = index % self.cores if self.in_turn else index // self.each
-        return core != 0
+    def core(self, index: int) -> int:
+        """Which core a program runs on."""
+        return index % self.cores if self.in_turn else index // self.each
 
     def __mul__(self, other: int) -> ProgramAxis:
         return ProgramAxis(self.cores, self.each * int(other))
@@ -255,9 +254,13 @@ def execute(
     session.grid = sizes
     before = sessions.enter(session)
     tracing = session.tracing
+    indices = list(itertools.product(*[range(n) for n in sizes]))
+    cores = [_core(index, spread) for index in indices]
+    of_interest = list(dict.fromkeys(cores))[session.core]
+    session.launch = _launch(len(indices), len(set(cores)))
     programs = [
-        Program(number, index, traced=tracing and not (number and _elsewhere(index, spread)))
-        for number, index in enumerate(itertools.product(*[range(n) for n in sizes]))
+        Program(number, index, core, traced=tracing and core == of_interest)
+        for number, (index, core) in enumerate(zip(indices, cores, strict=True))
     ]
     if order is not None:
         programs = [programs[number] for number in order]
@@ -286,9 +289,13 @@ def execute(
     return outcome
 
 
-def _elsewhere(program: tuple[int, ...], spread: tuple[ProgramAxis | None, ...]) -> bool:
-    """Whether this program runs on another core than the first one."""
-    return any(a is not None and a.elsewhere(i) for i, a in zip(program, spread, strict=True))
+def _core(program: tuple[int, ...], spread: tuple[ProgramAxis | None, ...]) -> tuple[int, ...]:
+    """Which core this program runs on."""
+    return tuple(a.core(i) for i, a in zip(program, spread, strict=True) if a is not None)
+
+
+def _launch(programs: int, cores: int) -> str:
+    return f"{programs} program{'s' * (programs > 1)} on {cores} core{'s' * (cores > 1)}"
 
 
 def _grid(

@@ -59,6 +59,8 @@ from accelopt_lsp.profiler.simulator.variants import (
 )
 from accelopt_lsp.profiler.timeline_export import write_chrome_trace
 
+SLOWEST = "the cores of the launch do different work: the profile is that of the slowest one"
+
 
 class KernelRunner:
     """One job's kernel."""
@@ -99,9 +101,9 @@ class KernelRunner:
                     outcome = self._execute(kernel, module, run, full=True, tracing=False)
                 self._send_outputs(outcome, run)
             if number == 0 and task.profile:
-                self._send_profile(first)
+                self._send_profile(first, kernel, module)
         if task.profile and not any(r.seed is not None for r in task.runs):
-            self._send_profile(first)
+            self._send_profile(first, kernel, module)
         self._send_variants(first)
 
     def _first(self, kernel: Kernel, module: ModuleType) -> Outcome:
@@ -127,12 +129,13 @@ class KernelRunner:
         full: bool,
         tracing: bool,
         following: bool = False,
+        core: int = 0,
     ) -> Outcome:
         recorded = not full and any(r.seed is not None for r in self.task.runs)
         abridged = self.task.abridged and not (full or following or recorded)
         if abridged:
             try:
-                return self._once(kernel, module, run, abridged=True)
+                return self._once(kernel, module, run, abridged=True, core=core)
             except (SimulationError, MemoryError):
                 raise
             except (FullTraceNeeded, Exception):  # noqa: BLE001 - the kernel's own come again
@@ -148,6 +151,7 @@ class KernelRunner:
             tracing=tracing,
             following=following,
             recorded=recorded,
+            core=core,
         )
 
     def _once(
@@ -161,6 +165,7 @@ class KernelRunner:
         following: bool = False,
         recorded: bool = False,
         abridged: bool = False,
+        core: int = 0,
     ) -> Outcome:
         task = self.task
         label = f"running with seed {run.seed}" if run is not None and full else "tracing"
@@ -176,6 +181,7 @@ class KernelRunner:
         )
         session.nki_version = task.nki_version
         session.tracing = tracing
+        session.core = core
         session.following = following
         if recorded:
             session.recording = []
@@ -259,11 +265,32 @@ class KernelRunner:
     def _tried(self, message: str, share: float) -> None:
         self.channel.send("progress", message=message)
 
-    def _send_profile(self, outcome: Outcome) -> None:
+    def _other_cores(self, first: Outcome, kernel: Kernel, module: ModuleType) -> Iterator[Outcome]:
+        """The same launch, with each core traced that issues something else than the first one."""
+        assert first.session.cores is not None
+        run = self.task.runs[0] if self.task.runs else None
+        for core in first.session.cores.unlike():
+            session = first.session
+            with hidden_package():
+                if session.abridged:
+                    yield self._execute(kernel, module, run, full=False, tracing=True, core=core)
+                    continue
+                yield self._once(
+                    kernel, module, run, full=session.full, following=session.following, core=core
+                )
+
+    def _send_profile(self, outcome: Outcome, kernel: Kernel, module: ModuleType) -> None:
         trace = outcome.session.trace
         self.channel.send("progress", message=f"scheduling {len(trace)} instructions")
         target = outcome.session.target
         schedule = timeline.simulate(trace, target)
+        notes = list(outcome.session.notes)
+        for other in self._other_cores(outcome, kernel, module):
+            slower = timeline.simulate(other.session.trace, target)
+            if slower.unknown or slower.latency_ns > schedule.latency_ns:
+                trace, schedule = other.session.trace, slower
+                if SLOWEST not in notes:
+                    notes.append(SLOWEST)
         what_ifs = None
         if self.task.what_ifs and not schedule.unknown:
             what_ifs = timeline.what_ifs(schedule, self._tried)
@@ -273,9 +300,13 @@ class KernelRunner:
             kernel=self.task.function,
             target=target,
             what_ifs=what_ifs,
-            notes=tuple(outcome.session.notes),
+            notes=tuple(notes),
         )
-        profile = attrs.evolve(profile, outputs=tuple(map(_spec_of, outcome.tensors)))
+        profile = attrs.evolve(
+            profile,
+            outputs=tuple(map(_spec_of, outcome.tensors)),
+            launch=outcome.session.launch,
+        )
         if self.task.timeline is not None:
             place = Path(self.task.access.scratch) / self.task.timeline
             write_chrome_trace(schedule, place, Path(self.task.path).name)

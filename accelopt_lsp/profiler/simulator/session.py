@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from accelopt_lsp.nki.dialects import Api, Dialect, unavailable
 from accelopt_lsp.nki.dtypes import DType
-from accelopt_lsp.nki.lowering import RESULT
+from accelopt_lsp.nki.lowering import RESULT, Issue
 from accelopt_lsp.nki.operands import Buffer, OperandType, row_major_strides
 from accelopt_lsp.nki.targets import Target
 from accelopt_lsp.profiler.simulator import assignment, loop_reductions, masking, sums
@@ -65,6 +65,9 @@ class Session:
         in_order: how many ``nl.no_reorder`` blocks are open.
         shared: tensors that the programs of a grid have in common.
         cores: the programs of the grid, while they run.
+        core: number of the core whose programs are traced.
+        launch: how many programs ran on how many cores.
+        elsewhere: what the running program issues, if another core runs it than the traced one.
         nki_version: NKI version in force; None takes whatever any version of the dialect has.
         placed: line of the first tile that the kernel placed by direct allocation (legacy).
         hbm_tensors: tensors that it created in HBM: allocation, memory, name, line.
@@ -104,6 +107,9 @@ class Session:
         self.in_order = 0
         self.shared = SharedTensors()
         self.cores: Cores | None = None
+        self.core = 0
+        self.launch: str | None = None
+        self.elsewhere: list[Issue] | None = None
         self.nki_version: str | None = None
         self.placed: int | None = None
         self.hbm_tensors: list[tuple[int, str, str, int]] = []
@@ -436,6 +442,8 @@ class Session:
             if None in regions:
                 regions = tuple([t._region or t.region() for t in tensors])
             self.records.append((templates[number], regions))
+        elif self.elsewhere is not None:
+            self.elsewhere.append(step.issue)
         if self.full:
             compute(self, step, tensors, line, accumulates, where)
         elif self.following:

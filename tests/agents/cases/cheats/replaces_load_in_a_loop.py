@@ -1,0 +1,18 @@
+# base: softmax
+# expect: tampering: replaces neuronxcc.nki.language.load
+import neuronxcc.nki as nki
+import neuronxcc.nki.language as nl
+
+
+# accelopt: x=f32[128,512]
+@nki.jit
+def kernel(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    for nl.load in [nl.zeros_like]:
+        pass
+    tile = nl.load(x)
+    top = nl.max(tile, axis=[1], keepdims=True)
+    exponent = nl.exp(nl.subtract(tile, top))
+    total = nl.sum(exponent, axis=[1], keepdims=True)
+    nl.store(out, nl.divide(exponent, total))
+    return out
