@@ -82,5 +82,6 @@ def migrate(
         raise SystemExit(FINDINGS)
     if destination is not None:
         with usage_errors():
-            write_source(destination, report.new_text, like=report.path)
+            over = report.text if in_place else None
+            write_source(destination, report.new_text, like=report.path, over=over)
         told.print(f"wrote {destination}", markup=False)

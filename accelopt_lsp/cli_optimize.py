@@ -79,7 +79,7 @@ class _Interruption:
             )
 
 
-@click.command()
+@click.command(short_help="Search for a faster, verified version of a kernel.")
 @kernel_options
 @click.option("--backend", default="simulator", show_default=True, help="What runs attempts.")
 @click.option(
@@ -228,5 +228,6 @@ def optimize(
     destination = report.kernel.path if in_place else out
     if destination is not None:
         with usage_errors():
-            write_source(destination, report.new_text, like=report.kernel.path)
+            over = report.kernel.text if in_place else None
+            write_source(destination, report.new_text, like=report.kernel.path, over=over)
         error_console().print(f"wrote {destination}")

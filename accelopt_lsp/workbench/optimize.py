@@ -151,6 +151,10 @@ def _resumed(
         raise RequestError(str(error)) from error
     if request.resume is not None and record.at_work_elsewhere:
         raise RequestError(f"run {record.id} is still going on in another process")
+    asked, recorded = request.kernel, f"{record.path}::{record.function}"
+    named = (None, record.function, record.function.rpartition(".")[2])
+    if asked.path.resolve() != Path(record.path).resolve() or asked.function not in named:
+        raise RequestError(f"run {record.id} is about {recorded}; name that kernel")
     return record.id, record
 
 
@@ -177,15 +181,27 @@ def _as_recorded(request: OptimizeRequest, record: RunRecord) -> OptimizeRequest
         kernel=kernel,
         search=evolve(search, budget_seconds=budget),
         agents=agents,
-        llm={**_models_of(record.roles), **_given(request.llm)},
+        llm={**_models_of(record), **_given(request.llm)},
         replay=record.id if request.replay is not None else None,
         use_memory=request.use_memory and bool(record.settings.get("use_memory", True)),
     )
 
 
-def _models_of(roles: Mapping[str, str]) -> dict[str, Any]:
-    """Models of a recorded run by role; a recorded reply answers to the model's name."""
-    return {f"{role}_model": name for role, name in roles.items()}
+def _models_of(record: RunRecord) -> dict[str, Any]:
+    """Models of a recorded run by role, since a recorded reply answers to the model's name.
+
+    The endpoint that was named for it, too: what it was not named for must not see the kernel.
+    """
+    models: dict[str, Any] = {f"{role}_model": name for role, name in record.roles.items()}
+    url = record.settings.get("base_url")
+    return {**models, "base_url": url} if isinstance(url, str) else models
+
+
+def _named_endpoint(request: OptimizeRequest) -> dict[str, str]:
+    """The endpoint that the request names, as a run keeps it: not one with a query, which may hold
+    a key."""
+    url = request.llm.get("base_url")
+    return {"base_url": url} if isinstance(url, str) and "?" not in url else {}
 
 
 def _check_lines(search: SearchSettings, kernel: ResolvedKernel) -> None:
@@ -405,6 +421,7 @@ class _Session:
             settings={
                 **self.request.search.to_json(),
                 "use_memory": self.request.use_memory,
+                **_named_endpoint(self.request),
             },
             roles=self.roles.names,
             version=__version__,

@@ -25,7 +25,7 @@ from accelopt_lsp.workbench.optimize import (
     refit,
     stale,
 )
-from accelopt_lsp.workbench.requests import KernelRequest, RequestError
+from accelopt_lsp.workbench.requests import KernelRequest, RequestError, write_source
 from tests.agents.landscape import TEXT, FakeProfiler, Walker, latency, point, quick, roles
 
 pytestmark = pytest.mark.usefixtures("data_dir")
@@ -199,6 +199,26 @@ async def test_a_cancelled_run_can_be_resumed(file: Path) -> None:
     assert len(again.calls) == whole.evaluations - 9
     assert store.load(record.id).status == "finished"
     store.close()
+
+
+@pytest.mark.parametrize("way", ["resume", "replay"])
+async def test_a_run_of_another_kernel_is_refused(file: Path, tmp_path: Path, way: str) -> None:
+    report = await optimize(file, use_memory=False)
+    other = tmp_path / "other.py"
+    other.write_text(TEXT)
+    for kernel in (KernelRequest(other), KernelRequest(file, function="another")):
+        with pytest.raises(RequestError, match=r"is about .*kernel\.py::kernel; name that"):
+            await optimize(file, kernel=kernel, **{way: report.run})
+
+
+def test_a_file_that_changed_meanwhile_is_not_written_over(file: Path) -> None:
+    file.write_text("edited\n")
+    with pytest.raises(RequestError, match="changed meanwhile and is left alone"):
+        write_source(file, "new\n", like=file, over="old\n")
+    assert file.read_text() == "edited\n"
+    write_source(file, "new\n", like=file, over="edited\n")
+    write_source(file, "new\n", like=file, over="edited\n")
+    assert file.read_text() == "new\n"
 
 
 @pytest.mark.parametrize(
