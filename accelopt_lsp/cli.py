@@ -72,7 +72,7 @@ def cli() -> None:
     """
 
 
-@cli.command()
+@cli.command(short_help="Report what would be rejected, and what is slow.")
 @click.argument(
     "paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PATH..."
 )
@@ -184,11 +184,11 @@ def check(
     elif style == "github":
         click.echo(check_formats.to_github(report))
     else:
-        console().print(check_formats.to_text(report), markup=False)
+        console().print(check_formats.to_text(report), markup=False, soft_wrap=True)
     raise SystemExit(report.exit_code(strict=strict))
 
 
-@cli.command()
+@cli.command(short_help="Predict a kernel's latency and what bounds it.")
 @kernel_options
 @click.option("--backend", default="simulator", show_default=True, help="What runs the kernel.")
 @click.option("--no-verify", is_flag=True, help="Trace only; do not compare outputs.")
@@ -347,19 +347,29 @@ def compare(
         show_comparison(console(), left, right)
 
 
-@cli.command()
-@click.argument("code")
-def explain(code: str) -> None:
-    """Show the page of a rule: what it does, why, an example, what to use instead."""
-    from accelopt_lsp.analysis.rules import explain as page
+@cli.command(short_help="Show the page of a rule, or the list of them.")
+@click.argument("code", required=False)
+def explain(code: str | None) -> None:
+    """Show the page of a rule: what it does, why, an example, what to use instead.
 
+    CODE is a code or a name, such as R023 or partition-limit. Without it, all rules are listed.
+    """
+    from accelopt_lsp.analysis.rules import explain as page
+    from accelopt_lsp.analysis.rules import rule_names
+
+    if code is None:
+        click.echo("\n".join(f"{rule}  {name}" for rule, name in rule_names().items()))
+        return
     try:
         click.echo(page(code))
     except KeyError as error:
         fail(error.args[0])
 
 
-@cli.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@cli.command(
+    short_help="Run a script with nki and neuronxcc.nki simulated.",
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+)
 @click.option(
     "--target",
     type=TargetType(),
@@ -367,7 +377,7 @@ def explain(code: str) -> None:
 )
 @click.option("-m", "module", is_flag=True, help="Run a module, as python -m does.")
 @click.option("--sandbox", is_flag=True, help="No network, no processes, no writes outside.")
-@click.argument("script", metavar="SCRIPT|MODULE")
+@click.argument("script", type=click.Path(), metavar="SCRIPT|MODULE")
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED, metavar="[ARGUMENTS]...")
 def run(
     target: str | None, module: bool, sandbox: bool, script: str, argv: tuple[str, ...]

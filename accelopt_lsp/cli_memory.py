@@ -50,7 +50,7 @@ def clear_errors() -> Iterator[None]:
 
 @click.group()
 def memory() -> None:
-    """What the optimizer has learned: strategies with their wins and losses."""
+    """What the optimizer has learned, with wins and losses."""
 
 
 @memory.command()
@@ -192,7 +192,7 @@ def export_experiences(file: Path, code: bool) -> None:
 @memory.command(name="import")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 def import_experiences(file: Path) -> None:
-    """Take experiences from FILE; they are not trusted until they win here."""
+    """Take experiences from FILE, untrusted until they win here."""
     from accelopt_lsp.workbench.memory import import_memory
 
     with clear_errors():

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
 from accelopt_lsp.nki.arguments import ArgumentSpec, SpecError, parse_spec
 from accelopt_lsp.nki.targets import get_target, target_names
@@ -44,6 +45,9 @@ class TargetType(ParamType):
         except ValueError as error:
             self.fail(str(error), param, ctx)
 
+    def shell_complete(self, ctx: Any, param: Any, incomplete: str) -> list[CompletionItem]:
+        return [CompletionItem(name) for name in target_names() if name.startswith(incomplete)]
+
 
 class KernelType(ParamType):
     """``FILE`` or ``FILE::FUNCTION``."""
@@ -55,6 +59,9 @@ class KernelType(ParamType):
             return value
         path, separator, function = str(value).rpartition("::")
         return (Path(path), function) if separator else (Path(function), None)
+
+    def shell_complete(self, ctx: Any, param: Any, incomplete: str) -> list[CompletionItem]:
+        return [CompletionItem(incomplete, type="file")]
 
 
 class ArgumentType(ParamType):

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, cast
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
@@ -25,9 +25,28 @@ if TYPE_CHECKING:
     from accelopt_lsp.workbench.profile_folder import FolderRow
 
 
+class _Trimmed:
+    """Standard output without the blanks that fill up the last column of tables."""
+
+    @property
+    def encoding(self) -> str:
+        return sys.stdout.encoding
+
+    def write(self, text: str) -> int:
+        return sys.stdout.write(_FILL.sub("", text))
+
+    def flush(self) -> None:
+        sys.stdout.flush()
+
+
+_FILL = re.compile(r" +$", re.MULTILINE)
+
+
 def console() -> Console:
     """Where results go. Wide enough for tables when the output is no terminal."""
-    return Console(highlight=False, width=None if sys.stdout.isatty() else 140)
+    if sys.stdout.isatty():
+        return Console(highlight=False)
+    return Console(highlight=False, width=140, file=cast(IO[str], _Trimmed()))
 
 
 def error_console() -> Console:
@@ -76,7 +95,7 @@ def search_progress(show: bool) -> Iterator[Any]:
         def listen(event: SearchEvent) -> None:
             best = "" if event.evaluations == 0 else f", best {event.speedup:.2f}x"
             if event.usage.calls:
-                best += f", {event.usage.words()}"
+                best += ", " + event.usage.words().removesuffix(", cost unknown")
             update(
                 f"iteration {event.iteration}/{event.iterations}, "
                 f"{event.evaluations} evaluated{best}: {event.message}",
@@ -154,8 +173,8 @@ def show_profile(out: Console, profile: Profile, source: str) -> None:
     out.print(
         Text.assemble(
             (profile.kernel, "bold"),
-            f" on {profile.target}, {profile.provenance} by ",
-            profile.backend,
+            f" on {profile.target}, {profile.provenance}",
+            "" if profile.backend == "simulator" else f" by {profile.backend}",
             " (cached)" if profile.cached else "",
         )
     )
@@ -320,12 +339,16 @@ def show_optimization(out: Console, report: OptimizeReport, *, with_diff: bool) 
 
 
 def show_diff(out: Console, diff: str) -> None:
-    if not diff:
+    """A unified diff: whole lines, however long, so that what is piped can be applied."""
+    if not out.is_terminal:
+        sys.stdout.write(diff)
         return
-    if out.is_terminal:
-        out.print(Syntax(diff, "diff", background_color="default"))
-    else:
-        out.print(Text(diff), end="")
+    for line in diff.splitlines():
+        style = next((s for start, s in _DIFF_STYLES if line.startswith(start)), "")
+        out.print(Text(line, style), soft_wrap=True)
+
+
+_DIFF_STYLES = (("---", "bold"), ("+++", "bold"), ("@@", "cyan"), ("+", "green"), ("-", "red"))
 
 
 def show_failure(failure: Failure, path: str) -> None:

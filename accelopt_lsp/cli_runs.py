@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
@@ -72,7 +71,7 @@ def list_runs(limit: int, as_json: bool) -> None:
     click.echo(f"{shown}, {size / 1e6:.1f} MB; accelopt runs show RUN tells more", err=True)
 
 
-@runs.command()
+@runs.command(short_help="Show a run: its candidates, costs and result.")
 @click.argument("run")
 @click.option("--no-diff", is_flag=True, help="Leave out the change to the kernel.")
 @JSON_OPTION
@@ -81,7 +80,7 @@ def show(run: str, no_diff: bool, as_json: bool) -> None:
 
     Marks: * in the last beam, + verified, = traced only, - wrong, failed or refused.
     """
-    from accelopt_lsp.cli_output import console
+    from accelopt_lsp.cli_output import console, show_diff
     from accelopt_lsp.workbench.memory import open_runs, run_spending
 
     with clear_errors(), open_runs() as store:
@@ -120,7 +119,7 @@ def show(run: str, no_diff: bool, as_json: bool) -> None:
     diff = (record.result or {}).get("diff")
     if diff and not no_diff:
         out.print()
-        out.print(Syntax(printable(diff), "diff", theme="ansi_dark", background_color="default"))
+        show_diff(out, printable(diff))
 
 
 def _headline(record: RunRecord) -> Text:
@@ -258,7 +257,7 @@ def forget(run: str) -> None:
     click.echo(f"forgot {record.id}")
 
 
-@runs.command()
+@runs.command(short_help="Remove all but the latest runs.")
 @click.option("--keep", type=click.IntRange(0), default=200, show_default=True)
 def prune(keep: int) -> None:
     """Remove all but the latest runs, and give their room back to the disk.

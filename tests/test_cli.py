@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from accelopt_lsp.analysis.rules import known_codes
 from accelopt_lsp.cli import cli
 from accelopt_lsp.nki.profile import COUNTER_NAMES
 
@@ -136,6 +137,7 @@ def test_a_kernel_that_fails_is_a_finding_with_its_line(
         (("optimize", str(SMALL), "--resume", "nosuch"), "nosuch"),
         (("check", "nosuch"), "no such file or folder"),
         (("explain", "Z999"), "no rule"),
+        (("explain", "partition-limits"), "like it: partition-limit"),
         (("memory", "show", "nosuch"), "nosuch"),
         (("runs", "show", "nosuch"), "nosuch"),
     ],
@@ -185,6 +187,70 @@ def test_check_reports_errors_with_places_and_exits_1(tmp_path: Path) -> None:
     assert {d["line"] for d in errors} == {7}
 
 
+def test_a_finding_is_a_line_however_long(tmp_path: Path) -> None:
+    (tmp_path / "reload.py").write_text((EXAMPLES / "legacy" / "matmul.py").read_text())
+    data = json.loads(run("check", tmp_path, "--json").stdout)
+    shown = run("check", tmp_path).stdout
+    assert max(len(d["message"]) for d in data["diagnostics"]) > 100
+    for found in data["diagnostics"]:
+        assert any(line.endswith(found["message"]) for line in shown.splitlines())
+
+
+def test_check_says_whose_arguments_are_unknown(tmp_path: Path) -> None:
+    text = BAD_KERNELS["rejected"]
+    (tmp_path / "open.py").write_text(text.replace("# accelopt: x=f32[256,64]\n", ""))
+    result = run("check", tmp_path)
+    assert "1 kernel (arguments unknown: docs/arguments.md)" in result.stdout
+    (tmp_path / "known.py").write_text(text)
+    assert json.loads(run("check", tmp_path, "--json").stdout)["kernels_unknown"] == 1
+    assert "2 kernels (arguments of 1 unknown: docs/arguments.md)" in run("check", tmp_path).stdout
+
+
+def test_a_piped_diff_is_the_diff(tmp_path: Path) -> None:
+    """Long lines stay whole, so that the output can be applied."""
+    file = tmp_path / "kernel.py"
+    long = f"# {'long ' * 60}line"
+    file.write_text(
+        BAD_KERNELS["rejected"].replace("256", "128").replace("# acc", f"{long}\n# acc")
+    )
+    result = run("migrate", file)
+    assert result.exit_code == 0, result.output
+    assert f" {long}" in result.stdout.splitlines()
+    assert result.stdout == json.loads(run("migrate", file, "--json").stdout)["diff"]
+
+
+def test_tables_end_where_their_text_ends() -> None:
+    shown = run("profile", SMALL).stdout
+    assert not [line for line in shown.splitlines() if line.endswith(" ")]
+
+
+def test_commands_are_listed_in_whole_lines() -> None:
+    shown = run("--help").stdout
+    listed = shown.partition("Commands:\n")[2].splitlines()
+    assert len(listed) > 10
+    assert not [line for line in listed if line.endswith("...")]
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("prof", "plain,profile"),
+        ("profile ke", "file,ke"),
+        ("profile kernel.py --target trn", "plain,trn1"),
+        ("run te", "file,te"),
+    ],
+)
+def test_shells_complete(typed: str, offered: str) -> None:
+    words = ["accelopt", *typed.split()]
+    asked = {
+        "_ACCELOPT_COMPLETE": "bash_complete",
+        "COMP_WORDS": " ".join(words),
+        "COMP_CWORD": str(len(words) - 1),
+    }
+    result = CliRunner().invoke(cli, [], env=asked, prog_name="accelopt")
+    assert offered in result.stdout.splitlines()
+
+
 def test_examples_have_no_errors() -> None:
     result = run("check", EXAMPLES, "--json")
     assert result.exit_code == 0, result.output
@@ -229,6 +295,12 @@ def test_compare_shows_both_kernels() -> None:
     assert "does not say which kernel is faster" in run("compare", SMALL, SMALL).stdout.replace(
         "\n", " "
     )
+
+
+def test_rules_are_listed() -> None:
+    listed = dict(line.split() for line in run("explain").stdout.splitlines())
+    assert listed["R023"] == "partition-limit"
+    assert list(listed) == list(known_codes())
 
 
 def test_every_rule_has_a_page() -> None:

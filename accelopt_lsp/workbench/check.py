@@ -64,6 +64,7 @@ class CheckReport:
         diagnostics: by path and place.
         files: files that were looked at.
         kernels_analyzed: kernels in them.
+        kernels_unknown: those of them that lack an argument's SPEC, so that little could be said.
         problems: files that could not be read, with the reason.
         suppressed_by_baseline: findings that a baseline knows.
         cached: files whose findings an earlier check had left.
@@ -72,6 +73,7 @@ class CheckReport:
     diagnostics: tuple[FileDiagnostic, ...] = ()
     files: int = 0
     kernels_analyzed: int = 0
+    kernels_unknown: int = 0
     problems: tuple[tuple[str, str], ...] = field(default=())
     suppressed_by_baseline: int = 0
     cached: int = 0
@@ -228,7 +230,7 @@ class _Collector:
         self._selection = selection
         self._found: list[FileDiagnostic] = []
         self._problems: list[tuple[str, str]] = []
-        self._kernels = 0
+        self._kernels = self._unknown = 0
 
     def problem(self, path: Path, message: str) -> None:
         self._problems.append((path.as_posix(), message))
@@ -237,6 +239,7 @@ class _Collector:
         lines = work.text.split("\n") if checked.diagnostics else []
         shown = work.path.as_posix()
         self._kernels += checked.kernels
+        self._unknown += checked.unknown
         for diagnostic in checked.diagnostics:
             if self._selection.takes(diagnostic.code):
                 line = _line(lines, diagnostic.span.start.line)
@@ -245,7 +248,9 @@ class _Collector:
     def finished(self, files: int, cached: int) -> CheckReport:
         self._found.sort(key=lambda d: (d.path, d.diagnostic.span, d.diagnostic.code))
         problems = tuple(sorted(self._problems))
-        return CheckReport(tuple(self._found), files, self._kernels, problems, cached=cached)
+        return CheckReport(
+            tuple(self._found), files, self._kernels, self._unknown, problems, cached=cached
+        )
 
 
 def _line(lines: list[str], number: int) -> str:

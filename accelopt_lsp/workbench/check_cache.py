@@ -39,18 +39,22 @@ class Checked:
     Attributes:
         diagnostics: in the order of the text.
         kernels: how many there are.
+        unknown: how many of them lack an argument's SPEC.
         dependencies: other files by absolute path with digests of their texts, None for absent;
             ``FOLDER/**`` stands for a whole project.
     """
 
     diagnostics: tuple[Diagnostic, ...]
     kernels: int
+    unknown: int
     dependencies: tuple[tuple[str, str | None], ...]
 
     @classmethod
     def of(cls, analysis: FileAnalysis) -> Checked:
         dependencies = tuple((d.path, d.digest) for d in analysis.dependencies)
-        return cls(analysis.diagnostics, len(analysis.kernels), dependencies)
+        needs = [k.arguments for k in analysis.kernels if k.arguments.reference is None]
+        unknown = sum(bool(arguments.missing) for arguments in needs)
+        return cls(analysis.diagnostics, len(analysis.kernels), unknown, dependencies)
 
 
 class CheckCache:

@@ -34,6 +34,7 @@ def to_json(report: CheckReport) -> dict[str, Any]:
         "diagnostics": [_row(d) for d in report.diagnostics],
         "files": report.files,
         "kernels_analyzed": report.kernels_analyzed,
+        "kernels_unknown": report.kernels_unknown,
         "problems": [{"path": path, "message": text} for path, text in report.problems],
         "suppressed_by_baseline": report.suppressed_by_baseline,
     }
@@ -95,6 +96,9 @@ def summary(report: CheckReport) -> str:
     text = (
         f"{found} in {_plural(report.files, 'file')}, {_plural(report.kernels_analyzed, 'kernel')}"
     )
+    if report.kernels_unknown:
+        of_all = "" if report.kernels_analyzed == 1 else f" of {report.kernels_unknown}"
+        text += f" (arguments{of_all} unknown: docs/arguments.md)"
     fixable = sum(d.fixable for d in report.diagnostics)
     if fixable:
         text += f"; {fixable} fixable with --fix"

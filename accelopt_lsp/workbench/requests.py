@@ -96,12 +96,19 @@ def read_source(path: Path) -> str:
         raise RequestError(f"cannot read {path}: {error.strerror}") from None
 
 
-def write_source(path: Path, text: str, *, like: Path) -> None:
+def write_source(path: Path, text: str, *, like: Path, over: str | None = None) -> None:
     """Write a kernel file with the line ends and the byte order mark of the file ``like``.
 
+    Args:
+        over: the text that it takes the place of. A file that has another one by now is left alone.
+
     Raises:
-        RequestError: it cannot be written.
+        RequestError: it cannot be written, or has another text than ``over``.
     """
+    if over is not None and read_source(path) not in (over, text):
+        raise RequestError(
+            f"{path} was changed meanwhile and is left alone; --out FILE writes elsewhere"
+        )
     try:
         original = like.read_bytes() if like.is_file() else b""
         marked = original.startswith(codecs.BOM_UTF8)
@@ -136,14 +143,22 @@ def resolve_kernel(request: KernelRequest) -> ResolvedKernel:
         arguments = evolve(arguments, grid=request.grid)
     reference = _reference(request, arguments, path)
     if arguments.missing and reference is None:
-        names = ", ".join(arguments.missing)
-        first = arguments.missing[0]
-        raise RequestError(
-            f"{source.qualname} needs {names}; give --arg {first}=bf16[128,512], or a comment "
-            f"above the kernel: # accelopt: {first}=bf16[128,512]"
-        )
+        raise RequestError(_how_to_say(source, arguments.missing))
     target = request.target or arguments.target or settings.target or default_target(source.dialect)
     return ResolvedKernel(path, text, source, arguments, target, reference, settings)
+
+
+def _how_to_say(source: KernelSource, missing: tuple[str, ...]) -> str:
+    """Which arguments are missing, and how to give a tensor and a scalar."""
+    tensor = f"{missing[0]}=bf16[128,512]"
+    scalar = f"{missing[1]}=1.0" if len(missing) > 1 else ""
+    options = f"--arg '{tensor}'" + (
+        f" for a tensor, --arg {scalar} for a scalar" if scalar else ""
+    )
+    return (
+        f"{source.qualname} needs {', '.join(missing)}; give {options}, or a comment above the "
+        f"kernel: # accelopt: {tensor} {scalar}".rstrip()
+    )
 
 
 def _select(kernels: tuple[KernelSource, ...], request: KernelRequest) -> KernelSource:

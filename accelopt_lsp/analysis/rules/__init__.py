@@ -6,6 +6,7 @@ classes are made from the table.
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from functools import cache
 
 from accelopt_lsp.analysis.rules import (
@@ -37,6 +38,7 @@ __all__ = [
     "find_rule",
     "known_codes",
     "one_per_cause",
+    "rule_names",
     "rules_of",
     "without_repeats",
 ]
@@ -98,6 +100,13 @@ def known_codes() -> tuple[str, ...]:
     return tuple(sorted({rule.code for rule in all_rules()} | set(rule_table())))
 
 
+def rule_names() -> dict[str, str]:
+    """Names of all rules by code, in the order of the codes."""
+    names = {entry.code: entry.name for entry in rule_table().values()}
+    names |= {rule.code: rule.name for rule in all_rules()}
+    return {code: names[code] for code in sorted(names)}
+
+
 def find_rule(code: str) -> type[Rule] | None:
     """The rule of that code (``R023``) or name (``partition-limit``), or None."""
     wanted = code.strip()
@@ -111,7 +120,7 @@ def explain(code: str) -> str:
     """A rule's page, as markdown.
 
     Raises:
-        KeyError: no such rule; the message lists the codes that exist.
+        KeyError: no such rule; the message names those that look alike.
     """
     rule = find_rule(code)
     if rule is not None:
@@ -120,4 +129,9 @@ def explain(code: str) -> str:
     for entry in rule_table().values():
         if wanted.upper() == entry.code or wanted.lower() == entry.name:
             return f"# {entry.code}: {entry.name}\n\n{entry.page()}\n"
-    raise KeyError(f"no rule {code!r}; known: {', '.join(known_codes())}")
+    names = rule_names()
+    alike = get_close_matches(wanted.upper(), names) or get_close_matches(
+        wanted.lower(), names.values()
+    )
+    hint = f"; like it: {', '.join(alike)}" if alike else ""
+    raise KeyError(f"no rule {code!r}{hint}; accelopt explain lists all")
