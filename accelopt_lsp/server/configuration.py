@@ -164,8 +164,11 @@ def _unknown(values: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
         full = f"{prefix}{name}"
         if full in _NAMES or full.partition(".")[0] in _SECTIONS:
             continue
-        if isinstance(value, Mapping) and any(n.startswith(f"{full}.") for n in _NAMES):
-            yield from _unknown(value, f"{full}.")
+        if any(n.startswith(f"{full}.") for n in _NAMES):
+            if isinstance(value, Mapping):
+                yield from _unknown(value, f"{full}.")
+            elif value is not None:
+                yield f"{full} must be an object, got {short(value)}"
             continue
         near = get_close_matches(full, _NAMES, 1)
         yield f"there is no {full}" + (f"; did you mean {near[0]}?" if near else "")

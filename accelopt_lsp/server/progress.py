@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,8 @@ if TYPE_CHECKING:
     from accelopt_lsp.server.app import App
 
 LEAST_INTERVAL_SECONDS = 0.1
+PATIENCE_SECONDS = 2.0
+"""How long a run waits for the client's consent to show its progress."""
 
 
 class Progress:
@@ -32,9 +35,11 @@ class Progress:
             return
         progress = self._app.server.work_done_progress
         try:
-            await progress.create_async(self._token)
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                await progress.create_async(self._token)
         except Exception as error:
-            self._app.log(f"the client shows no progress: {error}")
+            why = "it does not answer" if isinstance(error, TimeoutError) else str(error)
+            self._app.log(f"the client shows no progress: {why}")
             return
         if self._over:
             return  # cancelled while the client was asked

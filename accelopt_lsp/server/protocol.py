@@ -134,11 +134,20 @@ class Protocol(LanguageServerProtocol):
         try:
             message = super().structure_message(data)
         except JsonRpcException as error:
+            if "method" not in data:
+                # Whoever waits for this answer must not wait for ever.
+                self._fail(data.get("id"))
             return Refused(error.to_response_error(), number)
         if number is not None and not hasattr(message, "id"):
             why = f"{data['method']} is a notification"
             return Refused(lsp.ResponseError(lsp.ErrorCodes.InvalidRequest, why), number)
         return message
+
+    def _fail(self, number: Any) -> None:
+        """A request of ours was answered by what is no answer to it."""
+        future = self._request_futures.pop(number, None)
+        if future is not None and not future.done():
+            future.set_exception(JsonRpcInternalError("its answer could not be read"))
 
     def handle_message(self, message: Any) -> None:
         refused = message if isinstance(message, Refused) else self._untimely(message)

@@ -34,7 +34,9 @@ WRONG: dict[str, tuple[Any, str]] = {
     "no word": ({"diagnostics": {"run": "never"}}, "must be onType, onSave or off"),
     "log": ({"logLevel": "loud"}, "logLevel must be error, warning, info, debug"),
     "budget": ({"optimize": {"budgetSeconds": -1}}, "must be positive"),
+    "budget beyond numbers": ({"optimize": {"budgetSeconds": 10**400}}, "must be positive"),
     "no object": (["target"], "must be an object"),
+    "no object below": ({"inlayHints": 5}, "inlayHints must be an object, got 5"),
 }
 
 

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from tests.server.raw import RawClient, raw_client
+from tests.server.conftest import FAKE_SERVER
+from tests.server.raw import RawClient, Unanswered, raw_client
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 KERNEL = (Path(__file__).parent / "kernels" / "scaling.py").read_text("utf-8")
@@ -267,3 +268,43 @@ async def test_modules_of_the_workspace_are_nobodys(tmp_path: Path):
         await client.message("simulated")
         assert errors(client) == []
     assert not told.exists()
+
+
+FAST = "import nki\n\n\n@nki.jit\ndef fast(x):\n    a = nl.load(x)\n    return a\n"
+NO_ANSWERS = {
+    "window/workDoneProgress/create": lambda _: Unanswered(),
+    "workspace/configuration": lambda _: None,
+    "client/registerCapability": lambda _: None,
+    "window/showMessageRequest": lambda _: "Apply",
+    "workspace/applyEdit": lambda _: None,
+    "window/showDocument": lambda _: None,
+}
+
+
+async def test_answers_that_are_none_hold_nothing_up():
+    """Whoever asked the client is told that it did not answer, and goes on."""
+    uri = "file:///k.py"
+    able = {
+        "textDocument": {"diagnostic": {}},
+        "window": {"workDoneProgress": True, "showDocument": {"support": True}},
+        "workspace": {
+            "applyEdit": True,
+            "configuration": True,
+            "didChangeWatchedFiles": {"dynamicRegistration": True},
+        },
+    }
+    async with raw_client(FAKE_SERVER) as client:
+        client.handlers = dict(NO_ANSWERS)
+        await client.start(able)
+        client.open(uri, FAST)
+        explain = {"command": "accelopt.explainKernel", "arguments": [uri]}
+        await client.get("workspace/executeCommand", explain)
+        await client.message("fast: 2 ms estimated")  # in a message, as no document was shown
+        optimize = {"command": "accelopt.optimizeKernel", "arguments": [uri]}
+        await client.get("workspace/executeCommand", optimize)
+        await client.message("2.00x faster")  # in a message, as no question was answered
+        client.handlers["window/showMessageRequest"] = lambda asked: asked["actions"][0]
+        await client.get("workspace/executeCommand", optimize)
+        await client.message("not applied: its answer could not be read")
+        assert "client/registerCapability" in {m["method"] for m in client.heard}
+        assert await client.leave() == 0
