@@ -353,14 +353,17 @@ _DIFF_STYLES = (("---", "bold"), ("+++", "bold"), ("@@", "cyan"), ("+", "green")
 
 def show_failure(failure: Failure, path: str) -> None:
     """A failure on stderr, with the place in the kernel's file first."""
-    place = path if failure.line is None else f"{path}:{failure.line}"
+    from accelopt_lsp.workbench.check_formats import shown_path
+
+    file = shown_path(path)
+    place = file if failure.line is None else f"{file}:{failure.line}"
     code = f" [{failure.code}]" if failure.code else ""
     err = error_console()
     err.print(
         Text.assemble((f"{place}: ", "bold"), (f"{failure.kind}: ", "red"), failure.message, code)
     )
-    for file, line, text in failure.trace:
-        err.print(Text(f"  {file}:{line}: {text}", "dim"))
+    for step, line, text in failure.trace:
+        err.print(Text(f"  {shown_path(step)}:{line}: {text}", "dim"))
 
 
 def show_findings(out: Console, findings: tuple[Finding, ...]) -> None:

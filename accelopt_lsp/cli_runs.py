@@ -128,7 +128,7 @@ def _headline(record: RunRecord) -> Text:
     facts = record.summary()
     text = Text(f"{record.id}  {record.status}, begun {day_and_time(record.created)}\n")
     text.append(printable(f"{record.path}::{record.function} on {record.target}\n"))
-    if facts["baseline_ms"] is not None:
+    if facts["best_ms"] is not None:
         text.append(f"{milliseconds(facts['baseline_ms'])} to {milliseconds(facts['best_ms'])}")
         text.append(f", {facts['speedup']:.3f} times as fast" if facts["speedup"] else "")
         text.append("; ")

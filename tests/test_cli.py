@@ -109,7 +109,7 @@ def test_a_folder_is_profiled_kernel_by_kernel(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("kind", "line"), [("rejected", 7), ("exception", 5)])
 def test_a_kernel_that_fails_is_a_finding_with_its_line(
-    tmp_path: Path, kind: str, line: int
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str, line: int
 ) -> None:
     file = tmp_path / "kernel.py"
     file.write_text(BAD_KERNELS[kind])
@@ -117,8 +117,9 @@ def test_a_kernel_that_fails_is_a_finding_with_its_line(
     assert result.exit_code == 1
     error = json.loads(result.stdout)["error"]
     assert (error["kind"], error["line"]) == (kind, line)
+    monkeypatch.chdir(tmp_path)
     shown = run("profile", file)
-    assert f"kernel.py:{line}" in shown.stderr
+    assert shown.stderr.startswith(f"kernel.py:{line}: ")
 
 
 @pytest.mark.parametrize(

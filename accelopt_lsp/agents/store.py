@@ -275,10 +275,11 @@ class RunStore:
 
     @_noted
     def set_latencies(self, run: str, baseline_ms: float | None, best_ms: float | None) -> None:
-        """Latencies in milliseconds, for listings."""
+        """Latencies in milliseconds, for listings; no best one leaves what was known."""
         with self._database.write() as connection:
             connection.execute(
-                "UPDATE runs SET baseline_ms = ?, best_ms = ?, updated = ? WHERE id = ?",
+                "UPDATE runs SET baseline_ms = ?, best_ms = COALESCE(?, best_ms), updated = ?"
+                " WHERE id = ?",
                 (baseline_ms, best_ms, time.time(), run),
             )
 

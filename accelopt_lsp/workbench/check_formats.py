@@ -53,13 +53,17 @@ def _row(found: FileDiagnostic) -> dict[str, Any]:
         "message": found.diagnostic.message,
         "fixable": found.fixable,
         "related": [
-            {"path": _shown(r.path or found.path), "line": r.span.start.line, "message": r.message}
+            {
+                "path": shown_path(r.path or found.path),
+                "line": r.span.start.line,
+                "message": r.message,
+            }
             for r in found.diagnostic.related
         ],
     }
 
 
-def _shown(path: str) -> str:
+def shown_path(path: str) -> str:
     """A path below the current folder as relative to it, as the checked files are named."""
     try:
         return Path(path).relative_to(Path.cwd()).as_posix()
@@ -78,7 +82,7 @@ def to_text(report: CheckReport) -> str:
             f"{found.diagnostic.code}{mark} {found.diagnostic.message}"
         )
         for related in found.diagnostic.related:
-            file = f"{_shown(related.path)}:" if related.path is not None else "line "
+            file = f"{shown_path(related.path)}:" if related.path is not None else "line "
             lines.append(f"    {file}{related.span.start.line}: {related.message}")
     lines.extend(f"{path}: {message}" for path, message in report.problems)
     lines.append(summary(report))
@@ -189,7 +193,7 @@ def _result(found: FileDiagnostic, codes: list[str]) -> dict[str, Any]:
         result["relatedLocations"] = [
             {
                 "physicalLocation": {
-                    "artifactLocation": {"uri": _shown(r.path or found.path)},
+                    "artifactLocation": {"uri": shown_path(r.path or found.path)},
                     "region": {"startLine": r.span.start.line},
                 },
                 "message": {"text": r.message},

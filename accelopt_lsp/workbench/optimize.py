@@ -295,6 +295,8 @@ class _Session:
             unknown = ", ".join(outcome.unknown_instructions)
             self.notes.append(f"no latency is known over instructions of unknown cost: {unknown}")
             return self._report(outcome, None, evaluator)
+        if self.store is not None and self.run_id is not None:
+            self.store.set_latencies(self.run_id, outcome.latency_ms, None)
         if self.kernel.reference is None:
             self.notes.append(
                 "no reference was given: outputs were compared with those of the kernel as it was"

@@ -188,6 +188,7 @@ async def test_a_cancelled_run_can_be_resumed(file: Path) -> None:
     store = RunStore()
     (record,) = [r for r in store.runs() if r.status == "cancelled"]
     assert store.evaluation_count(record.id) == 9
+    assert record.baseline_ms == pytest.approx(whole.baseline.latency_ms)
     file.write_text("changed meanwhile, which does not matter\n")
     again = FakeProfiler()
     resumed = await optimize(
