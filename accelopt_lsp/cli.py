@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import io
 import os
 import sys
 from pathlib import Path
@@ -463,6 +464,10 @@ _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
 def main(arguments: list[str] | None = None) -> None:
     """Entry point of ``accelopt``."""
+    for stream in (sys.stdout, sys.stderr):
+        # What the terminal's encoding lacks is written as an escape; that is no reason to fail.
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="backslashreplace")
     try:
         cli(arguments, prog_name="accelopt")
     except OSError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -218,6 +219,26 @@ def test_a_piped_diff_is_the_diff(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert f" {long}" in result.stdout.splitlines()
     assert result.stdout == json.loads(run("migrate", file, "--json").stdout)["diff"]
+
+
+def test_names_that_the_encoding_lacks_are_escaped(tmp_path: Path) -> None:
+    text = (
+        BAD_KERNELS["rejected"].replace("def kernel(x)", "def größe(x)").replace("kernel", "größe")
+    )
+    text = text.replace("nl.store(out, nl.load(x))", "µ = nl.load(x)\n    nl.store(out, µ)")
+    (tmp_path / "kernel.py").write_text(text, encoding="utf-8")
+    for command in ("check", "profile"):
+        done = subprocess.run(
+            [sys.executable, "-m", "accelopt_lsp", command, "kernel.py"],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONIOENCODING": "ascii"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 1, done.stderr
+        assert "\\xb5 = nl.load(x)" in done.stderr or "R023" in done.stdout
+        assert "Traceback" not in done.stderr
 
 
 def test_tables_end_where_their_text_ends() -> None:
