@@ -293,6 +293,19 @@ def test_check_fix_hoists_what_is_safe(tmp_path: Path) -> None:
     assert written.count(b"\n") == written.count(b"\r\n"), "line ends stay"
 
 
+def test_fix_mends_what_was_called_fixable(tmp_path: Path) -> None:
+    for kernel in EXAMPLES.glob("*/*.py"):
+        target = tmp_path / kernel.parent.name / kernel.name
+        target.parent.mkdir(exist_ok=True)
+        target.write_text(kernel.read_text())
+    before = run("check", tmp_path).stdout
+    assert "with a quick fix in an editor" in before
+    run("check", "--fix", tmp_path)
+    after = run("check", tmp_path)
+    assert "--fix" not in after.stdout
+    assert "[*]" not in after.stdout
+
+
 def test_a_file_with_a_byte_order_mark_runs(tmp_path: Path) -> None:
     file = tmp_path / "kernel.py"
     file.write_bytes(b"\xef\xbb\xbf" + SMALL.read_bytes())

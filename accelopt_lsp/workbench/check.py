@@ -48,7 +48,8 @@ class FileDiagnostic:
 
     @property
     def fixable(self) -> bool:
-        return self.diagnostic.fix is not None
+        """``--fix`` mends it; what other fixes change, somebody should look at."""
+        return self.diagnostic.fix is not None and self.diagnostic.fix.safe
 
     def fingerprint(self) -> str:
         """Identity for baselines: path, code and text of the line, not its number."""

@@ -106,6 +106,9 @@ def summary(report: CheckReport) -> str:
     fixable = sum(d.fixable for d in report.diagnostics)
     if fixable:
         text += f"; {fixable} fixable with --fix"
+    others = sum(d.diagnostic.fix is not None for d in report.diagnostics) - fixable
+    if others:
+        text += f"; {others}{' more' if fixable else ''} with a quick fix in an editor"
     if report.suppressed_by_baseline:
         text += f"; {report.suppressed_by_baseline} known from the baseline"
     return text
