@@ -160,7 +160,9 @@ def check(
             report = checking.check_source(text, stdin_filename, target=target, selection=selection)
         else:
             if fix:
-                for changed in fix_paths(paths, target=target, exclude=exclude):
+                for changed in fix_paths(
+                    paths, target=target, exclude=exclude, selection=selection
+                ):
                     click.echo(f"{changed.path}: {changed.fixes} fixed", err=True)
             with progress_line(not as_json) as update:
                 report = checking.check_paths(

@@ -299,6 +299,8 @@ def test_fix_mends_what_was_called_fixable(tmp_path: Path) -> None:
         target.parent.mkdir(exist_ok=True)
         target.write_text(kernel.read_text())
     before = run("check", tmp_path).stdout
+    run("check", "--fix", "--select", "R", tmp_path)
+    assert run("check", tmp_path).stdout == before
     assert "with a quick fix in an editor" in before
     run("check", "--fix", tmp_path)
     after = run("check", tmp_path)

@@ -15,11 +15,12 @@ from accelopt_lsp.nki.diagnostics import Diagnostic, Fix, Position
 from accelopt_lsp.nki.lines import split_lines
 from accelopt_lsp.nki.targets import Target
 from accelopt_lsp.rewrites import NotApplicable, apply_named
-from accelopt_lsp.workbench.check import check_text, find_files
+from accelopt_lsp.workbench.check import Selection, check_text, find_files
 from accelopt_lsp.workbench.requests import RequestError, read_source, write_source
 from accelopt_lsp.workbench.settings import Settings, settings_for
 
 MAX_FIXES_PER_FILE = 100
+EVERYTHING = Selection()
 
 
 def apply_fix(
@@ -68,8 +69,9 @@ def fix_paths(
     *,
     target: str | None = None,
     exclude: Sequence[str] = (),
+    selection: Selection = EVERYTHING,
 ) -> tuple[Fixed, ...]:
-    """Apply every safe fix in files and folders, and write what changed.
+    """Apply every safe fix of the selected findings in files and folders, and write what changed.
 
     Raises:
         RequestError: a path does not exist, or a file cannot be written.
@@ -82,7 +84,9 @@ def fix_paths(
         except RequestError:
             # check reports files that cannot be read.
             continue
-        after, count = fix_text(before, path, settings or settings_for(path), target=target)
+        after, count = fix_text(
+            before, path, settings or settings_for(path), target=target, selection=selection
+        )
         if after != before:
             write_source(path, after, like=path)
             changed.append(Fixed(path, count))
@@ -90,9 +94,14 @@ def fix_paths(
 
 
 def fix_text(
-    text: str, path: Path, settings: Settings, *, target: str | None = None
+    text: str,
+    path: Path,
+    settings: Settings,
+    *,
+    target: str | None = None,
+    selection: Selection = EVERYTHING,
 ) -> tuple[str, int]:
-    """The text with its safe fixes applied, and how many there were.
+    """The text with its safe fixes applied, those of selected findings, and how many there were.
 
     The text is analyzed anew after each fix, since a fix moves the others.
     """
@@ -100,7 +109,7 @@ def fix_text(
     refused: set[tuple[str, str]] = set()
     while count < MAX_FIXES_PER_FILE:
         analysis = check_text(text, path, settings, target=target)
-        step = _first_safe(text, analysis, refused)
+        step = _first_safe(text, analysis, selection, refused)
         if step is None:
             break
         text = step
@@ -108,10 +117,12 @@ def fix_text(
     return text, count
 
 
-def _first_safe(text: str, analysis: FileAnalysis, refused: set[tuple[str, str]]) -> str | None:
+def _first_safe(
+    text: str, analysis: FileAnalysis, selection: Selection, refused: set[tuple[str, str]]
+) -> str | None:
     for diagnostic in analysis.diagnostics:
         fix = diagnostic.fix
-        if fix is None or not fix.safe:
+        if fix is None or not fix.safe or not selection.takes(diagnostic.code):
             continue
         key = (diagnostic.code, repr(sorted(fix.parameters.items())))
         if key in refused:
