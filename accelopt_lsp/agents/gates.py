@@ -270,6 +270,7 @@ class Gates:
             Finding("precision", message)
             for message in narrowed(self.baseline_text, text, self.function, self.arguments)
         ]
+        found += self._rounded(profile)
         slowest = widest_float(self.arguments)
         least = 4 / (ARRAY_FLOPS_PER_CYCLE * self.target["pe_effective_clock"])
         before, after = _array_ns_per_flop(self.baseline), _array_ns_per_flop(profile)
@@ -287,6 +288,28 @@ class Gates:
                     "run in a narrower type than the baseline's",
                 )
             )
+        return found
+
+    def _rounded(self, profile: Profile) -> list[Finding]:
+        """Results that are computed with again are kept in types as wide as the baseline's."""
+        before, after = self.baseline.intermediates, profile.intermediates
+        if before is None or after is None:
+            return []
+        operands = _SIGNIFICAND_BITS.get(_narrowest_float(self.arguments).name, 24)
+        found = []
+        for reader, names in after.items():
+            # Products take arguments as they come; everything else computes in float32.
+            least = operands if reader == "tensor" else 24
+            least = min([_SIGNIFICAND_BITS.get(n, 24) for n in before.get(reader, ())] or [least])
+            found += [
+                Finding(
+                    "precision",
+                    f"rounds results that it computes with again to {name}, which the baseline "
+                    "keeps in wider types",
+                )
+                for name in names
+                if _SIGNIFICAND_BITS.get(name, 24) < least
+            ]
         return found
 
 

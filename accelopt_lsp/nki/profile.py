@@ -327,6 +327,9 @@ class Profile:
         outputs: data type and shape of each output, such as ``bf16[128,512]``; None where nobody
             looked.
         launch: how many programs ran on how many cores; None where nobody looked.
+        intermediates: floating-point types of results that engines computed and read again, by
+            who reads them: ``tensor`` (the Tensor Engine) and ``others``; None where nobody
+            looked.
         notes: remarks for people.
         cached: taken from the result cache; everything else is as if it had been computed.
     """
@@ -356,6 +359,7 @@ class Profile:
     issued_lines: tuple[LineIssued, ...] | None = None
     outputs: tuple[str, ...] | None = None
     launch: str | None = None
+    intermediates: Mapping[str, tuple[str, ...]] | None = None
     notes: tuple[str, ...] = ()
     cached: bool = False
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from accelopt_lsp.nki.profile import Profile
 from accelopt_lsp.profiler.simulator.errors import KernelRejected
 from accelopt_lsp.profiler.simulator.patterns import nested_pattern
-from tests.simulator.helpers import Runner
+from tests.simulator.helpers import Runner, job, profile
 
 KERNEL = """
 import neuronxcc.nki as nki
@@ -62,3 +65,34 @@ def test_nested_steps_are_found_again(
     for step, count in found.steps:
         again = (again[:, None] + step * np.arange(count)).reshape(-1)
     assert np.array_equal(again + found.multiplier * np.arange(3)[:, None], values)
+
+
+SELECTED = """import neuronxcc.nki as nki
+import neuronxcc.nki.language as nl
+
+
+@nki.jit
+def kernel(x):
+    out = nl.ndarray((4, 128, 16), dtype=x.dtype, buffer=nl.shared_hbm)
+    whole = nl.load(x)
+    p = nl.arange(128)[:, None, None]
+    i, j = nl.arange(4)[None, :, None], nl.arange(4)[None, None, :]
+    for s in range(1, 5):
+        tile = nl.load(x[p, {pattern}])
+        again = nl.exp(whole[p, {pattern}])
+        nl.store(out[s - 1].reshape((128, 4, 4)), nl.add(tile, again))
+    return out
+"""
+
+
+def test_equal_boxes_are_equal_work_only_if_the_same_elements_are_meant(tmp_path: Path) -> None:
+    busy = []
+    for pattern, different in (("i * 20 + j * 150", 1), ("i * s + j * (170 - s)", 4)):
+        path = tmp_path / "selected.py"
+        path.write_text(SELECTED.replace("{pattern}", pattern))
+        found = profile(job(path, {"x": "f32[128,511]"}))
+        assert isinstance(found, Profile)
+        assert found.issued.instructions["activation"] == 4
+        assert found.counters["hbm_read_bytes"] == 128 * 4 * (511 + 16 * different)
+        busy.append(found.engine_busy_ms["scalar"])
+    assert busy[1] == pytest.approx(4 * busy[0])

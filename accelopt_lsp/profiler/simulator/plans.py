@@ -44,6 +44,7 @@ from accelopt_lsp.profiler.simulator.numerics.base import (
 )
 from accelopt_lsp.profiler.simulator.patterns import nested_pattern
 from accelopt_lsp.profiler.simulator.tensors import Tensor
+from accelopt_lsp.profiler.simulator.trace import Patterns
 
 _NUMPY_NAMES = {
     "max": "maximum",
@@ -123,6 +124,7 @@ class Step:
         partial: it says which positions it writes, and leaves others as they are.
         direct: position of its only result, in float32, which it can compute in place; -1 for
             none.
+        patterns, types: as of the trace's templates.
     """
 
     issue: Issue
@@ -142,6 +144,8 @@ class Step:
     accumulators: tuple[str, slice] | None = None
     partial: bool = False
     direct: int = -1
+    patterns: Patterns = ()
+    types: tuple[DType, ...] = ()
 
 
 @define(slots=True, eq=False)
@@ -287,7 +291,20 @@ def _step(issue: Issue, lowered: Lowered, extra: Mapping[str, Any]) -> Step:
         accumulators=_accumulators(issue, lowered),
         partial=issue.op in PARTIAL,
         direct=_direct(issue, lowered, writes),
+        patterns=_patterns(issue, lowered),
+        types=tuple(lowered.types[slot].dtype for _, slot in issue.operands),
     )
+
+
+def _patterns(issue: Issue, lowered: Lowered) -> Patterns:
+    found: list[tuple[int, tuple[tuple[int, ...], tuple[int, ...]] | None]] = []
+    for position, (_, slot) in enumerate(issue.operands):
+        given = lowered.types[slot]
+        if given.dynamic is not None and not given.dynamic.kind.run_time:
+            found.append((position, None))
+        elif given.strides is not None:
+            found.append((position, (given.shape, given.strides)))
+    return tuple(found)
 
 
 def _direct(issue: Issue, lowered: Lowered, writes: Sequence[tuple[str, int]]) -> int:

@@ -463,11 +463,13 @@ class Session:
         last = len(plan.steps) - 1
         for position, step in enumerate(plan.steps):
             adds = accumulates and position == last
-            key = (step.issue, line, adds)
+            key = (step.issue, line, adds, step.patterns, step.types)
             found = self._templates.get(key)
             if found is None:
                 found = self._templates[key] = len(self.trace.templates)
-                self.trace.templates.append(Template(step.issue, line, adds))
+                self.trace.templates.append(
+                    Template(step.issue, line, adds, step.patterns, step.types)
+                )
             numbers.append(found)
         made = plan.templates[(line, accumulates)] = tuple(numbers)
         return made

@@ -8,6 +8,7 @@ from hashlib import sha256
 from attrs import define, field, frozen
 
 from accelopt_lsp.nki.dialects import Dialect
+from accelopt_lsp.nki.dtypes import DType
 from accelopt_lsp.nki.lowering import Issue
 from accelopt_lsp.nki.operands import Buffer
 
@@ -17,6 +18,9 @@ Region = tuple[int, int, int, int, int]
 In HBM "partition" is the row (first dimension) and the bytes are those within a row: a
 bounding box, which may be larger than what is touched but never smaller.
 """
+
+Patterns = tuple[tuple[int, tuple[tuple[int, ...], tuple[int, ...]] | None], ...]
+"""(position of an operand, its shape and strides)."""
 
 
 @define(slots=True, unsafe_hash=True)
@@ -58,12 +62,19 @@ class Storage:
 class Template:
     """What records share: an issue and the line it stands on.
 
-    ``accumulates``: the destination is also read (products added up in PSUM).
+    Attributes:
+        accumulates: the destination is also read (products added up in PSUM).
+        patterns: which elements within their regions the operands are, for those that are not
+            all of them in order: shape and strides, or None where no strides describe them.
+            Empty if there are no such operands.
+        types: data types of the operands; empty where nobody needs them.
     """
 
     issue: Issue
     line: int
     accumulates: bool = False
+    patterns: Patterns = ()
+    types: tuple[DType, ...] = ()
 
 
 @define(slots=True)
@@ -91,11 +102,13 @@ class Trace:
         """Hash of what is issued: instructions, types, attributes, places and their order.
 
         Kernels that differ only in names, lines and the way in which they are written share it.
-        Places are bounding boxes, so kernels that share it may still compute different values.
+        Where no strides describe an operand, its place is a bounding box, so kernels that share it
+        may still compute different values.
         """
         texts: dict[str, int] = {}
         codes = [
-            texts.setdefault(repr((t.issue, t.accumulates)), len(texts)) for t in self.templates
+            texts.setdefault(repr((t.issue, t.accumulates, t.patterns)), len(texts))
+            for t in self.templates
         ]
         numbers = array("q")
         for code, regions in self.records:

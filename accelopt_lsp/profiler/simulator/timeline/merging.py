@@ -80,6 +80,8 @@ def mergeable(op: Op) -> bool:
     """Whether equal executions of this instruction are done once."""
     if op.queue is Queue.STORE or op.issue is None or op.accumulates:
         return False
+    if any(pattern is None for _, pattern in op.patterns):
+        return False
     if is_broadcast(op):
         return True
     if op.name in ("nc_matmul", "nc_transpose"):
@@ -102,7 +104,7 @@ def _equal_tiles(stream: Stream, longest_row: int) -> dict[int, int]:
     keys: dict[object, int] = {}
     table = []
     for op in stream.ops:
-        key = (op.name, op.queue, op.issue.attrs if op.issue else None, op.work)
+        key = (op.name, op.queue, op.issue.attrs if op.issue else None, op.work, op.patterns)
         kind = keys.setdefault(key, len(keys)) if mergeable(op) else -1
         table.append((kind, op.reads, op.writes))
     broadcasts = {code for code, op in enumerate(stream.ops) if is_broadcast(op)}

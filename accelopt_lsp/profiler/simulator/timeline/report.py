@@ -21,6 +21,7 @@ from accelopt_lsp.profiler.simulator.timeline.attribution import (
 )
 from accelopt_lsp.profiler.simulator.timeline.counters import counters
 from accelopt_lsp.profiler.simulator.timeline.critical import Waits, critical_path
+from accelopt_lsp.profiler.simulator.timeline.rounding import intermediates
 from accelopt_lsp.profiler.simulator.timeline.schedule import Schedule, uncollected
 from accelopt_lsp.profiler.simulator.timeline.uncertainty import interval
 from accelopt_lsp.profiler.simulator.timeline.yardstick import COMPULSORY, compulsory
@@ -109,6 +110,7 @@ def profile_from(
         engines=engine_uses(schedule) if known else None,
         what_ifs=what_ifs if known else None,
         stream=trace.digest(),
+        intermediates=intermediates(trace),
         issued_lines=issued_lines(trace, counts, target),
         notes=(*schedule.notes, *notes, *(() if len(trace) else (NOTHING,))),
     )

@@ -17,7 +17,7 @@ from accelopt_lsp.nki.lowering import Issue
 from accelopt_lsp.nki.operands import Buffer, Engine
 from accelopt_lsp.nki.targets import Target
 from accelopt_lsp.nki.work import DmaWork, Route, Work
-from accelopt_lsp.profiler.simulator.trace import Region, Storage, Trace
+from accelopt_lsp.profiler.simulator.trace import Patterns, Region, Storage, Template, Trace
 
 
 class Queue(IntEnum):
@@ -73,6 +73,7 @@ class Op:
         unknown: no source gives its cost; ``busy_ns`` is 0 then.
         template: index in the trace's templates, or -1 if the compiler adds it.
         issue: the issued instruction, or None if the compiler adds it.
+        patterns: which elements of their regions its operands are, as of the trace's templates.
         absent: takes no time at all, not even its queue's: it is only tried how that would be.
     """
 
@@ -89,6 +90,7 @@ class Op:
     unknown: bool = False
     template: int = -1
     issue: Issue | None = None
+    patterns: Patterns = ()
     absent: bool = False
 
     @property
@@ -128,13 +130,14 @@ def stream_of(trace: Trace, target: Target) -> Stream:
     """The issued stream with the costs of ``target``."""
     stream = Stream(storages=list(trace.storages))
     for index, template in enumerate(trace.templates):
-        stream.ops.append(_op(index, template.issue, template, target))
+        stream.ops.append(_op(index, template, target))
     stream.codes = [code for code, _ in trace.records]
     stream.regions = [regions for _, regions in trace.records]
     return stream
 
 
-def _op(index: int, issue: Issue, template: object, target: Target) -> Op:
+def _op(index: int, template: Template, target: Target) -> Op:
+    issue = template.issue
     cost = instruction_cost(issue.op, issue.engine, issue.work, target)
     dma = issue.work.dma
     written = []
@@ -150,12 +153,13 @@ def _op(index: int, issue: Issue, template: object, target: Target) -> Op:
         engines=dma.engines if dma else 0,
         reads=tuple(i for i, w in enumerate(written) if not w),
         writes=tuple(i for i, w in enumerate(written) if w),
-        accumulates=bool(getattr(template, "accumulates", False)),
-        line=int(getattr(template, "line", 0)),
+        accumulates=template.accumulates,
+        line=template.line,
         work=issue.work,
         unknown=cost is None,
         template=index,
         issue=issue,
+        patterns=template.patterns,
     )
 
 
