@@ -295,6 +295,8 @@ class _Reader:
 
     def _statements(self, node: ast.AST) -> None:
         if isinstance(node, ast.Try | ast.TryStar):
+            if all(isinstance(part, ast.Import | ast.ImportFrom) for part in node.body):
+                return
             self._add("tampering", "catches exceptions, a rejected instruction's among them", node)
         elif isinstance(node, ast.FunctionDef) and node.name in ("__exit__", "__aexit__"):
             if any(

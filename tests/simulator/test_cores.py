@@ -386,3 +386,14 @@ def test_a_launch_takes_as_long_as_its_slowest_core(
     assert found.issued.instructions["tensor_scalar"] == 9
     assert found.launch == "2 programs on 2 cores"
     assert any("the slowest one" in note for note in found.notes) is slowest
+
+
+def test_a_launch_that_is_repeated_does_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "uneven.py"
+    text = UNEVEN.replace("@nki.jit", "CALLS = []\n\n\n@nki.jit", 1)
+    text = text.replace("{times}", "9 if rank and not CALLS.append(0) and len(CALLS) < 2 else 1")
+    path.write_text(text)
+    arguments = KernelArguments({"x": parse_spec("f32[2,128,8]")}, grid=(2,))
+    found = profile(Job(path, text, "kernel", arguments, "trn2", seeds=(0,)))
+    assert isinstance(found, Failure)
+    assert "launched again" in found.message

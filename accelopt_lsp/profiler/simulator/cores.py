@@ -242,20 +242,23 @@ class Cores:
                 program.resume.release()
                 thread.join(timeout=1.0)
 
-    def unlike(self) -> list[int]:
-        """Cores that issue something else than the traced one, by number.
+    def issued(self) -> list[Issue]:
+        """What the traced core issued."""
+        templates = self.session.trace.templates
+        return [templates[number].issue for number, _ in self.session.records]
 
-        Of several that issue the same, the first one only.
+    def unlike(self) -> dict[int, list[Issue]]:
+        """What cores issued that differs from the traced one's, by the core's number.
+
+        Of several that issued the same, the first one only.
         """
-        session = self.session
-        templates = session.trace.templates
-        seen = [[templates[number].issue for number, _ in session.records]]
+        seen = [self.issued()]
         numbers = list(dict.fromkeys(program.core for program in self.programs))
-        found = []
+        found = {}
         for core, issued in self.issued_elsewhere.items():
             if issued not in seen:
                 seen.append(issued)
-                found.append(numbers.index(core))
+                found[numbers.index(core)] = issued
         return found
 
     # What belongs to one program only.

@@ -25,6 +25,7 @@ from accelopt_lsp.profiler.simulator.abridging_values import FullTraceNeeded
 from accelopt_lsp.profiler.simulator.errors import (
     ArgumentFault,
     KernelNotFound,
+    KernelRejected,
     SimulationError,
     ValuesNeeded,
 )
@@ -266,18 +267,27 @@ class KernelRunner:
         self.channel.send("progress", message=message)
 
     def _other_cores(self, first: Outcome, kernel: Kernel, module: ModuleType) -> Iterator[Outcome]:
-        """The same launch, with each core traced that issues something else than the first one."""
-        assert first.session.cores is not None
+        """The same launch, with each core traced that issues something else than the first one.
+
+        Raises:
+            KernelRejected: it does not do again what it did.
+        """
+        session = first.session
+        assert session.cores is not None
         run = self.task.runs[0] if self.task.runs else None
-        for core in first.session.cores.unlike():
-            session = first.session
+        full, following = session.full, session.following
+        for core, issued in session.cores.unlike().items():
             with hidden_package():
                 if session.abridged:
                     yield self._execute(kernel, module, run, full=False, tracing=True, core=core)
                     continue
-                yield self._once(
-                    kernel, module, run, full=session.full, following=session.following, core=core
+                again = self._once(kernel, module, run, full=full, following=following, core=core)
+            assert again.session.cores is not None
+            if again.session.cores.issued() != issued:
+                raise KernelRejected(
+                    "the kernel issues other instructions when it is launched again"
                 )
+            yield again
 
     def _send_profile(self, outcome: Outcome, kernel: Kernel, module: ModuleType) -> None:
         trace = outcome.session.trace

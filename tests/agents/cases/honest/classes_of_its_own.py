@@ -5,6 +5,11 @@ from dataclasses import dataclass
 import neuronxcc.nki as nki
 import neuronxcc.nki.language as nl
 
+try:
+    import numpy as np
+except ImportError:
+    np = None
+
 
 @dataclass(frozen=True)
 class Sizes:
