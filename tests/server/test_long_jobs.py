@@ -298,9 +298,11 @@ async def test_untrusted_workspaces_run_nothing(session: Session):
     await session.start(options={"trusted": False})
     session.open(URI, kernel("fast"))
     assert [lens.command.command for lens in await session.lenses(URI)] == [
-        "accelopt.explainKernel"
+        "accelopt.explainKernel",
+        "accelopt.switchTarget",
     ]
-    assert await session.actions(URI, 6) == []
+    offered = {action.command.command for action in await session.actions(URI, 6)}
+    assert offered == {"accelopt.switchTarget", "accelopt.explainKernel", "accelopt.forgetStrategy"}
     for command in ("accelopt.optimizeKernel", "accelopt.profileKernel"):
         assert await session.command(command, URI, "fast") is None
     await session.message("not trusted")

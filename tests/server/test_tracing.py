@@ -26,25 +26,24 @@ def saved(real: Session, uri: str) -> None:
     )
 
 
-async def loop_hint(real: Session, uri: str, wanted: str) -> str:
-    """The loop's hint, once it is the wanted one or time is up."""
-    text = ""
+async def loop_hints(real: Session, uri: str, wanted: str) -> list[str]:
+    """The hints of loops, once the wanted one is among them or time is up."""
+    texts: list[str] = []
     for _ in range(240):
-        hints = await real.hints(uri)
-        text = next((str(h.label) for h in hints if "trips" in str(h.label)), "")
-        if wanted in text:
+        texts = [str(h.label) for h in await real.hints(uri) if "trips" in str(h.label)]
+        if any(wanted in text for text in texts):
             break
         await asyncio.sleep(0.25)
-    return text
+    return texts
 
 
 async def test_saving_fills_in_what_the_source_does_not_tell(real: Session, tmp_path: Path):
     file = Path(shutil.copy(KERNEL, tmp_path))
     await real.start()
     uri = real.open(file.as_uri(), file.read_text("utf-8"))
-    assert "tiles trips" in await loop_hint(real, uri, "tiles trips")
+    assert await loop_hints(real, uri, "4 trips") == ["4 trips"]
     saved(real, uri)
-    assert "16 trips" in await loop_hint(real, uri, "16 trips")
+    assert any("16 trips" in text for text in await loop_hints(real, uri, "16 trips"))
     (lens, *_) = await real.lenses(uri)
     assert "simulated" in lens.command.title
 
@@ -73,6 +72,9 @@ class FakeApp:
 
     async def _current(self, document: Any) -> Any:
         return self.analysed
+
+    def configuration_of(self, document: Any) -> Any:
+        return self.configuration
 
     def spawn(self, work: Any) -> None:
         self.spawned.append(work)
