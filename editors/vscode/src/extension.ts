@@ -17,7 +17,7 @@ const LAUNCH_SETTINGS = [
 export function activate(context: vscode.ExtensionContext): void {
   const log = vscode.window.createOutputChannel('AccelOpt', { log: true });
   const keys = new ModelKeys(context.secrets);
-  const current = new Session(log, context.extensionPath, () => keys.environment());
+  const current = new Session(log, context.extension, () => keys.environment());
   session = current;
   context.subscriptions.push(log, current, ...registerCommands(current, keys));
 

@@ -11,16 +11,6 @@ export interface Launch {
   readonly source: string;
 }
 
-/** No server could be found; `python` is the interpreter that should get the package, if any. */
-export class ServerMissing extends Error {
-  constructor(
-    message: string,
-    readonly python: string | undefined,
-  ) {
-    super(message);
-  }
-}
-
 /** The part of the Python extension's API that is used here. */
 interface PythonExtension {
   readonly environments: {
@@ -57,9 +47,8 @@ export async function findServer(log: vscode.LogOutputChannel): Promise<Launch> 
     if (await hasPackage(python, log)) {
       return fromPython(python, 'accelopt.python');
     }
-    throw new ServerMissing(
+    throw new Error(
       `The interpreter in the setting accelopt.python, ${python}, has no accelopt-lsp package.`,
-      python,
     );
   }
 
@@ -79,11 +68,10 @@ export async function findServer(log: vscode.LogOutputChannel): Promise<Launch> 
       return fromPython(python, `${name} on the PATH`);
     }
   }
-  throw new ServerMissing(
+  throw new Error(
     active === undefined
       ? 'AccelOpt needs its Python package accelopt-lsp, which was not found.'
       : `AccelOpt needs its Python package accelopt-lsp, which ${active} does not have.`,
-    active ?? (await which('python3')),
   );
 }
 

@@ -14,7 +14,7 @@ import {
   type ServerOptions,
 } from 'vscode-languageclient/node';
 import { isKernelFile } from './kernels';
-import { findServer, ServerMissing, type Launch } from './launch';
+import { findServer, type Launch } from './launch';
 import { Preview } from './preview';
 import { Jobs } from './progress';
 import { Status } from './status';
@@ -24,7 +24,7 @@ const STOP_TIMEOUT_MS = 3_000;
 const MAX_CRASHES = 3;
 const CRASH_WINDOW_MS = 3 * 60_000;
 
-const INSTALL = 'Install accelopt-lsp';
+const HOW = 'How to Install';
 const CHOOSE = 'Open Settings';
 const RETRY = 'Retry';
 const OUTPUT = 'Show Output';
@@ -67,13 +67,13 @@ export class Session implements vscode.Disposable {
 
   /**
    * @param log where the server's messages go
-   * @param folder working directory of the server; not the workspace, whose files could
-   *   otherwise be taken for modules of the server and its child processes
+   * @param extension this extension; its folder is the working directory of the server, not the
+   *   workspace, whose files could otherwise be taken for modules of the server and its children
    * @param environment variables that the server gets beside the editor's own; they may be secret
    */
   constructor(
     readonly log: vscode.LogOutputChannel,
-    private readonly folder: string,
+    private readonly extension: vscode.Extension<unknown>,
     private readonly environment: () => Promise<Record<string, string>>,
   ) {
     this.jobs.onDidChange(() => this.status.setJobs(this.jobs.titles));
@@ -167,7 +167,7 @@ export class Session implements vscode.Disposable {
     const server: ServerOptions = {
       command: launch.command,
       args: [...launch.args],
-      options: { cwd: this.folder, env: { ...process.env, ...environment } },
+      options: { cwd: this.extension.extensionPath, env: { ...process.env, ...environment } },
     };
     const options: LanguageClientOptions = {
       documentSelector: [{ scheme: 'file', language: 'python' }],
@@ -213,40 +213,15 @@ export class Session implements vscode.Disposable {
   }
 
   private async explainMissing(error: unknown): Promise<void> {
-    const python = error instanceof ServerMissing ? error.python : undefined;
     const message = error instanceof Error ? error.message : String(error);
-    const actions = python === undefined ? [CHOOSE, RETRY] : [INSTALL, CHOOSE, RETRY];
-    const choice = await vscode.window.showErrorMessage(message, ...actions);
-    if (choice === INSTALL && python !== undefined) {
-      await this.install(python);
+    const choice = await vscode.window.showErrorMessage(message, HOW, CHOOSE, RETRY);
+    if (choice === HOW) {
+      await vscode.commands.executeCommand('extension.open', this.extension.id);
     } else if (choice === CHOOSE) {
       await vscode.commands.executeCommand('workbench.action.openSettings', 'accelopt.python');
     } else if (choice === RETRY) {
       await this.restart();
     }
-  }
-
-  /** Install the package where the user can watch it, then start. */
-  private async install(python: string): Promise<void> {
-    const task = new vscode.Task(
-      { type: 'accelopt' },
-      vscode.TaskScope.Workspace,
-      INSTALL,
-      'AccelOpt',
-      new vscode.ProcessExecution(python, ['-m', 'pip', 'install', 'accelopt-lsp']),
-    );
-    const execution = await vscode.tasks.executeTask(task);
-    const ended = vscode.tasks.onDidEndTaskProcess((event) => {
-      if (event.execution !== execution) {
-        return;
-      }
-      ended.dispose();
-      if (event.exitCode === 0) {
-        void this.restart();
-      } else {
-        void this.explainFailure(`AccelOpt: pip could not install accelopt-lsp for ${python}.`);
-      }
-    });
   }
 
   private async explainFailure(message: string): Promise<void> {
