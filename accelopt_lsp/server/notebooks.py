@@ -31,21 +31,31 @@ class Notebook:
 
     Attributes:
         uri: of the notebook and of its document.
-        order: URIs of its cells.
-        cells: texts by the URI of the cell.
+        order: URIs of its cells, as the client counts them: perhaps also those without code.
+        code: URIs of those with code.
+        cells: texts of Python cells by the URI of the cell.
         layout: how the cells make up the document.
     """
 
     uri: str
-    order: list[str]
-    cells: dict[str, Document]
+    order: list[str] = field(factory=list)
+    code: set[str] = field(factory=set)
+    cells: dict[str, Document] = field(factory=dict)
     layout: Layout = field(factory=Layout)
 
     def arrange(self) -> str:
         """Lay the cells out anew; gives the document's text."""
-        known = [Cell(uri, self.cells[uri].text) for uri in self.order if uri in self.cells]
-        self.layout = Layout.of(known)
+        shown = [uri for uri in dict.fromkeys(self.order) if uri in self.code & self.cells.keys()]
+        self.layout = Layout.of(Cell(uri, self.cells[uri].text) for uri in shown)
         return self.layout.text
+
+    def note(self, cells: Iterable[lsp.NotebookCell]) -> None:
+        """Take over of what kind cells are."""
+        for cell in cells:
+            if cell.kind is lsp.NotebookCellKind.Code:
+                self.code.add(cell.document)
+            else:
+                self.code.discard(cell.document)
 
 
 class Notebooks:
@@ -60,8 +70,9 @@ class Notebooks:
         return bool(self._open)
 
     def of_cell(self, uri: object) -> Notebook | None:
-        """The notebook of a cell."""
-        return self._of_cell.get(uri) if isinstance(uri, str) else None
+        """The notebook of a cell that is part of the notebook's document."""
+        notebook = self._of_cell.get(uri) if isinstance(uri, str) else None
+        return notebook if notebook is not None and uri in notebook.layout.names else None
 
     def get(self, uri: str) -> Notebook | None:
         return self._open.get(uri)
@@ -70,8 +81,8 @@ class Notebooks:
 
     def open(self, params: lsp.DidOpenNotebookDocumentParams) -> Document:
         document = params.notebook_document
-        order = [c.document for c in document.cells if c.kind is lsp.NotebookCellKind.Code]
-        notebook = Notebook(document.uri, order, {})
+        notebook = Notebook(document.uri, [c.document for c in document.cells])
+        notebook.note(document.cells)
         self._open[notebook.uri] = notebook
         self._take(notebook, params.cell_text_documents)
         item = lsp.TextDocumentItem(notebook.uri, "python", document.version, notebook.arrange())
@@ -90,13 +101,16 @@ class Notebooks:
             return None
         if cells.structure is not None:
             array = cells.structure.array
-            added = [c.document for c in array.cells or () if c.kind is lsp.NotebookCellKind.Code]
-            notebook.order = spliced(notebook.order, array.start, array.delete_count, added)
+            added = array.cells or ()
+            notebook.note(added)
+            names = [c.document for c in added]
+            notebook.order = spliced(notebook.order, array.start, array.delete_count, names)
             for closed in cells.structure.did_close or ():
                 if closed.uri not in notebook.order:
                     notebook.cells.pop(closed.uri, None)
                     self._of_cell.pop(closed.uri, None)
             self._take(notebook, cells.structure.did_open or ())
+        notebook.note(cells.data or ())
         for content in cells.text_content or ():
             cell = notebook.cells.get(content.document.uri)
             if cell is not None:

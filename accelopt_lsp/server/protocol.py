@@ -174,10 +174,10 @@ class Protocol(LanguageServerProtocol):
                 params.arguments = [notebook.uri, *arguments[1:]]
             return message
         cell = getattr(getattr(params, "text_document", None), "uri", None)
-        if notebooks.of_cell(cell) is not None:
+        # Texts of cells come with their notebook; another notification changes nothing of it.
+        if getattr(message, "id", None) is not None and notebooks.of_cell(cell) is not None:
             message.params = notebooks.inwards(params, str(cell))
-            if getattr(message, "id", None) is not None:
-                self._cells[message.id] = str(cell)
+            self._cells[message.id] = str(cell)
         return message
 
     def _send_response(

@@ -308,3 +308,58 @@ async def test_answers_that_are_none_hold_nothing_up():
         await client.message("not applied: its answer could not be read")
         assert "client/registerCapability" in {m["method"] for m in client.heard}
         assert await client.leave() == 0
+
+
+async def test_a_notebook_of_a_client_that_tells_of_all_its_cells(shared: RawClient):
+    notebook = "file:///n.ipynb"
+
+    def uri(number: int) -> str:
+        return f"vscode-notebook-cell:/n.ipynb#{number}"
+
+    def cell(number: int, kind: int = 2) -> dict[str, Any]:
+        return {"kind": kind, "document": uri(number)}
+
+    def text(number: int, text: str, language: str = "python") -> dict[str, Any]:
+        return {"uri": uri(number), "languageId": language, "version": 1, "text": text}
+
+    versions = iter(range(1, 99))
+
+    def change(**cells: Any) -> None:
+        document = {"uri": notebook, "version": next(versions)}
+        params = {"notebookDocument": document, "change": {"cells": cells}}
+        shared.notify("notebookDocument/didChange", params)
+
+    def splice(start: int, count: int, *cells: dict[str, Any], **more: Any) -> None:
+        array = {"start": start, "deleteCount": count, "cells": list(cells)}
+        change(structure={"array": array, **more})
+
+    splice(0, 1)  # of a notebook that is not open
+    about = {"uri": notebook, "notebookType": "jupyter-notebook", "version": 0, "cells": []}
+    opened = {"notebookDocument": about, "cellTextDocuments": []}
+    shared.notify("notebookDocument/didOpen", opened)
+    imports, _, kernel = KERNEL.partition("\n\n\n")
+    texts = [
+        text(1, "# Title", "markdown"),
+        text(2, imports),
+        text(3, kernel),
+        text(4, "select 1", "sql"),
+    ]
+    splice(0, 0, cell(1, 1), cell(2), cell(3), cell(4), didOpen=texts)
+    assert await lens_lines(shared, uri(3))
+    for other in (1, 2, 4):
+        assert await lens_lines(shared, uri(other)) == set()
+    # Texts of cells come with the notebook, and with nothing else.
+    shared.change(uri(3), 9, {"text": "oops"})
+    shared.notify("textDocument/didClose", {"textDocument": {"uri": uri(3)}})
+    assert await lens_lines(shared, uri(3))
+    splice(2, 1)  # without closing its text: it comes back elsewhere
+    assert await lens_lines(shared, uri(3)) == set()
+    splice(3, 0, cell(3))
+    assert await lens_lines(shared, uri(3))
+    change(data=[cell(3, 1)])  # it becomes a cell without code
+    assert await lens_lines(shared, uri(3)) == set()
+    splice(99, 99)
+    closed = {"notebookDocument": {"uri": notebook}, "cellTextDocuments": [{"uri": uri(3)}]}
+    shared.notify("notebookDocument/didClose", closed)
+    assert await lens_lines(shared, uri(3)) == set()
+    assert errors(shared) == []

@@ -30,7 +30,7 @@ def register(app: App) -> None:
         settings.begin(app, params)
         watched = params.process_id if app.stdio and os.name == "posix" else None
         if watched is not None and _lives(watched):
-            app.spawn(_watch(watched))
+            app.spawn(_watch(app, watched))
 
     @app.server.on(lsp.INITIALIZED)
     async def initialized(params: lsp.InitializedParams) -> None:
@@ -62,10 +62,11 @@ def _lives(pid: int) -> bool:
     return True
 
 
-async def _watch(pid: int) -> None:
+async def _watch(app: App, pid: int) -> None:
     """End with the editor, should it die without closing our input."""
     while _lives(pid):  # noqa: ASYNC110 - another process sets no event of ours
         await asyncio.sleep(WATCH_SECONDS)
     logger.warning("the client has gone")
     kill_all_children()
+    app.clean()
     os._exit(1)
