@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from accelopt_lsp.workbench.project_file import check_project_file, project_problems
+from accelopt_lsp.workbench.project_file import MAX_PROBLEMS, check_project_file, project_problems
 from accelopt_lsp.workbench.settings import MAX_PROJECT_BYTES, Settings, usable_settings
 
 FILES = sorted((Path(__file__).parent / "project_files").glob("*.toml"))
@@ -62,6 +62,12 @@ def test_a_file_that_cannot_be_read_leaves_the_defaults(tmp_path: Path, text: st
     assert settings.target == "trn3"
     assert len(problems) == 1
     assert project_problems(tmp_path / "kernel.py") is not None
+
+
+def test_of_many_problems_the_first_are_told() -> None:
+    lines = "".join(f"a{n} = 1\n" for n in range(3000))
+    found = check_project_file(f"[tool.accelopt]\n{lines}[tool.accelopt.llm]\n{lines}")
+    assert len(found) == MAX_PROBLEMS
 
 
 @pytest.mark.parametrize("number", ["inf", "nan", "0", f"1{'0' * 400}"])

@@ -9,6 +9,7 @@ import ast
 from pathlib import Path
 
 from accelopt_lsp.nki.dtypes import DType, find_dtype
+from accelopt_lsp.nki.files import file_size
 
 _MAGIC = b"\x93NUMPY"
 _LIMIT = 1 << 16
@@ -31,6 +32,7 @@ _TYPES = {
 def array_header(path: Path) -> tuple[tuple[int, ...], DType] | str:
     """Shape and type of an array in a file, or why they are not known. Never raises."""
     try:
+        file_size(path)  # what is no file may never answer
         with path.open("rb") as file:
             head = file.read(12)
             if not head.startswith(_MAGIC) or len(head) < 12:
@@ -39,7 +41,7 @@ def array_header(path: Path) -> tuple[tuple[int, ...], DType] | str:
             length = int.from_bytes(head[8:12] if wide else head[8:10], "little")
             text = (b"" if wide else head[10:12]) + file.read(min(length, _LIMIT))
     except OSError as error:
-        return f"{path.name} cannot be read: {error.strerror}"
+        return f"{path.name} cannot be read: {error.strerror or 'it is no file'}"
     try:
         found = ast.literal_eval(text[:length].decode("latin-1").strip())
         shape, kind = tuple(found["shape"]), str(found["descr"])

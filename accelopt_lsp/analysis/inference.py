@@ -19,6 +19,7 @@ from accelopt_lsp.analysis.values import Function, HostArray, ListValue, Ref, Va
 from accelopt_lsp.analysis.workspace import Workspace
 from accelopt_lsp.nki.arguments import ArgumentSpec, LiteralSpec, NameSpec, TensorSpec
 from accelopt_lsp.nki.dtypes import FLOAT32, DType
+from accelopt_lsp.nki.files import file_size
 from accelopt_lsp.nki.python_source import parse_expression
 
 MAX_REFERENCE_BYTES = 200_000
@@ -88,7 +89,7 @@ def tensor_annotation(machine: Machine, node: ast.expr) -> TensorSpec | None:
 def referenced(kernel: KernelSource, reference: Path) -> Mapping[str, ArgumentSpec]:
     """What a reference file's ``get_inputs`` makes, as far as its source says so."""
     try:
-        if reference.stat().st_size > MAX_REFERENCE_BYTES:
+        if file_size(reference) > MAX_REFERENCE_BYTES:
             return {}
         text = reference.read_text("utf-8")
     except (OSError, UnicodeDecodeError):

@@ -24,6 +24,7 @@ from accelopt_lsp.analysis.names import Aliases
 from accelopt_lsp.analysis.syntax import Document
 from accelopt_lsp.analysis.tree import module_of
 from accelopt_lsp.nki.dialects import Dialect
+from accelopt_lsp.nki.files import file_size
 from accelopt_lsp.nki.python_source import parse_python
 from accelopt_lsp.nki.reference.paths import canonical_path, path_dialect
 
@@ -520,7 +521,7 @@ def read_text(path: Path, limit: int) -> str | None:
     if path.name == ROOTS:
         return "\n".join(map(str, _roots_of(path.parent)))
     try:
-        if path.stat().st_size > limit:
+        if file_size(path) > limit:
             return None
         return path.read_text("utf-8")
     except (OSError, ValueError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from pathlib import Path
 
 
@@ -19,3 +20,16 @@ def is_file(path: Path) -> bool:
         return path.is_file()
     except (OSError, ValueError):
         return False
+
+
+def file_size(path: Path) -> int:
+    """Bytes of a file that ends: one that is none (a device, a pipe) may never do so.
+
+    Raises:
+        OSError: there is no such file, or it is none.
+        ValueError: no file can be called so.
+    """
+    found = path.stat()
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(f"{path} is no file")
+    return found.st_size

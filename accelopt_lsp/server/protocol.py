@@ -13,6 +13,7 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 from attrs import evolve, frozen
+from cattrs import Converter
 from lsprotocol import types as lsp
 from pygls.exceptions import JsonRpcException, JsonRpcInternalError
 from pygls.lsp.server import LanguageServer
@@ -131,6 +132,8 @@ class Protocol(LanguageServerProtocol):
         if data.get("method") == lsp.TEXT_DOCUMENT_DID_CHANGE:
             data = _without_null_ranges(data)
         number = data.get("id") if "method" in data else None
+        if data.get("method") == lsp.INITIALIZE:
+            data = _readable(data, self._converter)
         try:
             message = super().structure_message(data)
         except JsonRpcException as error:
@@ -244,6 +247,41 @@ class Protocol(LanguageServerProtocol):
         if isinstance(future, asyncio.Future):
             # pygls forgets to drop those of notifications, one a keystroke.
             future.add_done_callback(lambda _: self._request_futures.pop(msg_id, None))
+
+
+def _readable(data: dict[str, Any], converter: Converter) -> dict[str, Any]:
+    """``initialize`` without the abilities that cannot be read: a newer client has newer ones.
+
+    One value that we do not know must not cost all the others.
+    """
+    params = data.get("params")
+    known = params.get("capabilities") if isinstance(params, dict) else None
+    if not isinstance(params, dict) or not isinstance(known, dict):
+        return data
+
+    def fits(**part: Any) -> bool:
+        try:
+            converter.structure({"capabilities": {}, **part}, lsp.InitializeParams)
+        except Exception:  # noqa: BLE001 - whatever it was, it could not be read
+            return False
+        return True
+
+    if fits(**params):
+        return data
+    kept: dict[str, Any] = {}
+    for group, abilities in known.items():
+        if fits(capabilities={group: abilities}):
+            kept[group] = abilities
+        elif isinstance(abilities, dict):
+            kept[group] = {
+                name: value
+                for name, value in abilities.items()
+                if fits(capabilities={group: {name: value}})
+            }
+            lost = ", ".join(name for name in abilities if name not in kept[group])
+            logger.warning("not understood of the client's %s: %s", group, lost)
+    others = {k: v for k, v in params.items() if k != "capabilities" and fits(**{k: v})}
+    return {**data, "params": {**others, "capabilities": kept}}
 
 
 def _without_null_ranges(data: dict[str, Any]) -> dict[str, Any]:

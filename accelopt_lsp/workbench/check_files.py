@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from accelopt_lsp.nki.files import is_file
 from accelopt_lsp.workbench.requests import RequestError
 from accelopt_lsp.workbench.settings import Settings, settings_for
 
@@ -61,7 +62,8 @@ def _walk(folder: Path, patterns: tuple[str, ...]) -> Iterator[Path]:
         folders[:] = sorted(f for f in folders if not _excluded(here / f, folder, patterns))
         for name in sorted(names):
             file = here / name
-            if name.endswith(".py") and not _excluded(file, folder, patterns):
+            # A pipe or a device may be called like a file, and would be read for ever.
+            if name.endswith(".py") and is_file(file) and not _excluded(file, folder, patterns):
                 yield file
 
 

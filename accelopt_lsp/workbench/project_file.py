@@ -20,6 +20,8 @@ from accelopt_lsp.workbench.settings import (
 )
 
 CODE = "settings"
+MAX_PROBLEMS = 50
+"""Nobody reads more of one file, and each is looked for in all of its lines."""
 _PLACE = re.compile(r"at line (\d+), column (\d+)")
 _TABLE = re.compile(r"\s*\[\s*([^\[\]]+?)\s*\]\s*(?:#.*)?$")
 _KEY = re.compile(r"""\s*(?P<key>"[^"]*"|'[^']*'|[\w.-]+)\s*=""")
@@ -46,8 +48,10 @@ def check_project_file(text: str) -> tuple[Diagnostic, ...]:
     found = []
     for name, value in own_settings(table).items():
         found += _problems(lines, name, value)
+        if len(found) >= MAX_PROBLEMS:
+            break
     llm = table.get("llm")
-    if llm is not None:
+    if llm is not None and len(found) < MAX_PROBLEMS:
         found += _model_problems(lines, llm)
     return tuple(sorted(found, key=lambda d: d.span))
 
@@ -57,6 +61,8 @@ def _problems(lines: Sequence[str], name: str, value: Any) -> list[Diagnostic]:
     entries = [{k: v} for k, v in value.items()] if isinstance(value, dict) and value else [value]
     found: dict[tuple[int, str], Diagnostic] = {}
     for entry in entries:
+        if len(found) >= MAX_PROBLEMS:
+            break
         try:
             parse_settings({name: entry})
         except SettingsError as error:
@@ -70,9 +76,11 @@ def _model_problems(lines: Sequence[str], table: Any) -> list[Diagnostic]:
     if not isinstance(table, dict):
         line = find_line(lines, root)
         return [_diagnostic(lines, line, "[tool.accelopt.llm] must be a table")]
-    found = []
+    found: list[Diagnostic] = []
     for name, value in table.items():
         for keys, entry in _entries(name, value):
+            if len(found) >= MAX_PROBLEMS:
+                return found
             try:
                 llm_settings(entry, None, {})
             except LlmSettingsError as error:

@@ -15,7 +15,7 @@ from accelopt_lsp.agents.retrieval import MEMORY_POLICIES
 from accelopt_lsp.analysis.rules import known_codes
 from accelopt_lsp.nki.diagnostics import Severity
 from accelopt_lsp.nki.dialects import is_version
-from accelopt_lsp.nki.files import is_file, resolved
+from accelopt_lsp.nki.files import file_size, is_file, resolved
 from accelopt_lsp.nki.targets import get_target
 
 MOST_SECONDS = 1e9
@@ -113,13 +113,17 @@ def usable_settings(
     ignored: list[SettingsError] = []
     for values, told in ((table, ignored), (overrides or {}, problems)):
         for name, value in values.items():
-            if value is None:
+            if value is None or (told is ignored and not _is_known(name)):
                 continue
             try:
                 settings = _with(settings, name, value)
             except SettingsError as error:
                 told.append(error)
     return settings, tuple(problems)
+
+
+def _is_known(name: str) -> bool:
+    return name.replace("-", "_") in {f.name for f in fields(Settings)}
 
 
 def parse_settings(values: Mapping[str, Any]) -> Settings:
@@ -257,7 +261,7 @@ def project_text(file: Path) -> str:
         OSError: it cannot be read.
         ValueError: it is too large, or no UTF-8.
     """
-    size = file.stat().st_size
+    size = file_size(file)
     if size > MAX_PROJECT_BYTES:
         raise ValueError(f"it has {size:,} bytes; more than {MAX_PROJECT_BYTES:,} are not read")
     return file.read_text("utf-8")

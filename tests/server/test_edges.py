@@ -15,7 +15,7 @@ from tests.server.raw import RawClient, Unanswered, raw_client
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 KERNEL = (Path(__file__).parent / "kernels" / "scaling.py").read_text("utf-8")
-ABLE = {
+ABLE: dict[str, dict[str, Any]] = {
     "textDocument": {
         "diagnostic": {},
         "documentSymbol": {"hierarchicalDocumentSymbolSupport": True},
@@ -363,3 +363,43 @@ async def test_a_notebook_of_a_client_that_tells_of_all_its_cells(shared: RawCli
     shared.notify("notebookDocument/didClose", closed)
     assert await lens_lines(shared, uri(3)) == set()
     assert errors(shared) == []
+
+
+async def test_files_that_never_end_are_not_read(tmp_path: Path):
+    """A repository may hold devices and pipes where a project's files are looked for."""
+    kernel = tmp_path / "k.py"
+    kernel.write_text(KERNEL, "utf-8")
+    os.symlink("/dev/zero", tmp_path / "helper.py")
+    for name in ("pyproject.toml", "others.py", "scaling_reference.py", "k_reference.py", "a.npy"):
+        os.mkfifo(tmp_path / name)
+    text = f"from helper import *\nimport others\n{KERNEL}".replace("scale=", "scale=@a.npy#")
+    async with raw_client() as client:
+        await client.start(ABLE, initializationOptions={"trusted": False})
+        client.open(kernel.as_uri(), text)
+        assert await lens_lines(client, kernel.as_uri())
+        assert not [m for m in client.heard if m["method"] == "window/showMessage"]
+        assert errors(client) == []
+
+
+async def test_abilities_of_a_newer_client_cost_none_of_the_others():
+    able = {
+        "general": {"positionEncodings": ["utf-64", "utf-8"]},
+        "textDocument": {
+            **ABLE["textDocument"],
+            "semanticTokens": {"requests": {}, "tokenTypes": [], "formats": ["absolute"]},
+            "publishDiagnostics": {"tagSupport": {"valueSet": [1, 2, 3]}},
+            "hover": {"contentFormat": ["html"]},
+        },
+        "window": 5,
+        "workspace": None,
+    }
+    async with raw_client() as client:
+        begun = await client.start(able, trace="loud", locale=7)
+        assert begun["capabilities"]["positionEncoding"] == "utf-8"
+        client.open("file:///k.py", KERNEL)
+        # It still is a client that pulls, and that knows a tree of symbols.
+        assert await lens_lines(client, "file:///k.py")
+        document = {"textDocument": {"uri": "file:///k.py"}}
+        (symbol,) = await client.get("textDocument/documentSymbol", document)
+        assert "range" in symbol
+        assert errors(client) == []
