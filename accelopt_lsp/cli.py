@@ -34,6 +34,7 @@ from accelopt_lsp.cli_options import (
     kernel_options,
     kernel_request,
     print_json,
+    read_option,
     run_async,
     usage_errors,
 )
@@ -208,13 +209,7 @@ def check(
     type=click.Path(path_type=Path),
     help="Write a timeline for Perfetto (ui.perfetto.dev).",
 )
-@click.option(
-    "--read",
-    "read_paths",
-    type=click.Path(path_type=Path),
-    multiple=True,
-    help="Further folder that the kernel may read. Repeatable.",
-)
+@read_option
 def profile(
     kernel: tuple[Path, str | None],
     target: str | None,

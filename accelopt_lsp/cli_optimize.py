@@ -20,6 +20,7 @@ from accelopt_lsp.cli_options import (
     kernel_options,
     kernel_request,
     print_json,
+    read_option,
     usage_errors,
 )
 from accelopt_lsp.nki.arguments import ArgumentSpec
@@ -129,13 +130,7 @@ class _Interruption:
 @click.option("--out", type=click.Path(path_type=Path), help="Write the result to this file.")
 @click.option("--in-place", is_flag=True, help="Write the result over the kernel's file.")
 @click.option("--diff", is_flag=True, help="Show what changed.")
-@click.option(
-    "--read",
-    "read_paths",
-    type=click.Path(path_type=Path),
-    multiple=True,
-    help="Further folder that the kernel may read. Repeatable.",
-)
+@read_option
 def optimize(
     kernel: tuple[Path, str | None],
     target: str | None,

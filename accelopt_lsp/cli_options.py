@@ -142,6 +142,17 @@ def kernel_options(function: F) -> F:
     return function
 
 
+def read_option(function: F) -> F:
+    """``--read PATH``, which gives ``read_paths``."""
+    return click.option(
+        "--read",
+        "read_paths",
+        type=click.Path(path_type=Path),
+        multiple=True,
+        help="Further folder that the kernel may read. Repeatable.",
+    )(function)
+
+
 def cache_option(function: F) -> F:
     """Option that keeps results out of the cache."""
     option = click.option(

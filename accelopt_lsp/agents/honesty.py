@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 
 from attrs import define, field, frozen
 
+from accelopt_lsp.analysis.tree import dotted
 from accelopt_lsp.nki.python_source import parse_python
 
 PLAIN_MODULES = frozenset(
@@ -284,14 +285,11 @@ class _Reader:
 
     def dotted(self, node: ast.AST) -> str | None:
         """``numpy.random.rand`` of ``np.random.rand``; None for what is no dotted name."""
-        parts: list[str] = []
-        while isinstance(node, ast.Attribute):
-            parts.append(node.attr)
-            node = node.value
-        if not isinstance(node, ast.Name):
+        name = dotted(node)
+        if name is None:
             return None
-        head = self.origins.get(node.id) or node.id
-        return ".".join((head, *reversed(parts)))
+        head, point, rest = name.partition(".")
+        return (self.origins.get(head) or head) + point + rest
 
     def _statements(self, node: ast.AST) -> None:
         if isinstance(node, ast.Try | ast.TryStar):

@@ -366,7 +366,7 @@ def test_device_print(run_text, capsys):
 
 
 def test_grid_axes_over_cores():
-    """nl.nc and nl.spmd_dim: how many programs, and which run on the first core."""
+    """nl.nc and nl.spmd_dim: how many programs, and which core each runs on."""
     from accelopt_lsp.profiler.simulator.kernels import ProgramAxis as nc
     from accelopt_lsp.profiler.simulator.language import spmd_dim
 
@@ -374,4 +374,4 @@ def test_grid_axes_over_cores():
     cases += [(spmd_dim(nc(2), 2), [0, 0, 1, 1]), (spmd_dim(2, nc(2)), [0, 1, 0, 1])]
     for axis, cores in cases:
         assert axis.count == len(cores)
-        assert [axis.elsewhere(i) for i in range(len(cores))] == [bool(c) for c in cores]
+        assert [axis.core(i) for i in range(len(cores))] == cores
