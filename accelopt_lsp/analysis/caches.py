@@ -15,6 +15,20 @@ def clear_caches() -> None:
     lowering.forget()
 
 
+KEPT_ANALYSES = 200
+"""After so many analyses of other texts, what one left behind is dropped."""
+
+
+def grow_older() -> None:
+    """An analysis is over; what was not used for long is dropped.
+
+    For processes that live long: what earlier states of edited texts left behind would otherwise
+    fill the caches to their limits.
+    """
+    chunks.grow_older(KEPT_ANALYSES)
+    known_kernels.grow_older(KEPT_ANALYSES)
+
+
 def settle_collector() -> None:
     """Let the garbage collector look less often at what lives long.
 

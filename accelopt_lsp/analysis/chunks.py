@@ -233,6 +233,11 @@ def _blank_around(chunk: Chunk, lines: list[str], row: int, attempt: int) -> boo
     return lines != before
 
 
+def grow_older(most: int) -> None:
+    """An analysis is over; trees that the last ``most`` did not use are dropped."""
+    _TREES.grow_older(most)
+
+
 def forget() -> None:
     """Drop every kept tree."""
     _TREES.clear()

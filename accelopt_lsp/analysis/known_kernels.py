@@ -99,6 +99,11 @@ def keep_known(document: Document, key: Hashable, analysis: KernelAnalysis, home
     _KERNELS.put(key, variants, len(variants))
 
 
+def grow_older(most: int) -> None:
+    """An analysis is over; results that the last ``most`` did not use are dropped."""
+    _KERNELS.grow_older(most)
+
+
 def forget() -> None:
     """Drop every kept result."""
     _KERNELS.clear()

@@ -1,4 +1,4 @@
-"""A cache that forgets what was not used for longest once it holds too much."""
+"""A cache that forgets what was not used for longest once it holds too much, or for too long."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ class LimitedCache(Generic[K, V]):
 
     limit: int
     weight: int = field(default=0, init=False)
-    _entries: dict[K, tuple[V, int]] = field(factory=dict, init=False, repr=False)
+    _entries: dict[K, tuple[V, int, int]] = field(factory=dict, init=False, repr=False)
+    """Value, weight and when it was last used, what was used longest ago first."""
+    _now: int = field(default=0, init=False)
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -26,8 +28,9 @@ class LimitedCache(Generic[K, V]):
         found = self._entries.pop(key, None)
         if found is None:
             return None
-        self._entries[key] = found
-        return found[0]
+        value, weight, _ = found
+        self._entries[key] = value, weight, self._now
+        return value
 
     def put(self, key: K, value: V, weight: int = 1) -> None:
         """Keep a value; what is too heavy for the whole cache is not kept."""
@@ -36,11 +39,20 @@ class LimitedCache(Generic[K, V]):
             self.weight -= old[1]
         if weight > self.limit:
             return
-        self._entries[key] = value, weight
+        self._entries[key] = value, weight, self._now
         self.weight += weight
         while self.weight > self.limit:
             oldest = next(iter(self._entries))
             self.weight -= self._entries.pop(oldest)[1]
+
+    def grow_older(self, most: int) -> None:
+        """A moment passes; what was not used for more than ``most`` of them is forgotten."""
+        self._now += 1
+        while self._entries:
+            oldest = next(iter(self._entries))
+            if self._now - self._entries[oldest][2] <= most:
+                break
+            self.discard(oldest)
 
     def discard(self, key: K) -> None:
         """Forget one value, if it is there."""

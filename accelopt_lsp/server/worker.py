@@ -136,6 +136,7 @@ def check(request: Request) -> Snapshot:
     from accelopt_lsp.analysis import analyze
     from accelopt_lsp.analysis.arguments import directive_template
     from accelopt_lsp.analysis.buffer_uses import buffer_uses
+    from accelopt_lsp.analysis.caches import grow_older
     from accelopt_lsp.workbench.check import options_for
 
     path = Path(request.path)
@@ -145,6 +146,7 @@ def check(request: Request) -> Snapshot:
     workspace.refresh()
     options = options_for(settings, path=path)
     found = analyze(document, path=path, options=options, workspace=workspace)
+    grow_older()
     kernels = tuple(
         KernelView(
             name=kernel.source.name,
