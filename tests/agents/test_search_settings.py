@@ -70,7 +70,8 @@ def test_ctrl_c_says_how_to_go_on(examples: Path, tmp_path: Path) -> None:
     kernel = tmp_path / "softmax.py"
     kernel.write_text((examples / "legacy" / "softmax.py").read_text())
     main = "from accelopt_lsp.cli import main; main()"
-    command = [sys.executable, "-c", main, "optimize", str(kernel)]
+    # Kept results would let the run end before it is interrupted.
+    command = [sys.executable, "-c", main, "optimize", str(kernel), "--no-cache"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     from accelopt_lsp.agents.store import RunStore
 
@@ -78,7 +79,7 @@ def test_ctrl_c_says_how_to_go_on(examples: Path, tmp_path: Path) -> None:
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline and process.poll() is None:
         mine = [run for run in store.runs() if run.path == str(kernel)]
-        if mine and store.evaluation_count(mine[0].id) >= 3:
+        if mine and store.evaluation_count(mine[0].id) >= 1:
             break
         time.sleep(0.1)
     process.send_signal(signal.SIGINT)
