@@ -149,12 +149,16 @@ def _sqlite() -> Finding:
     )
 
 
+def _can_be_written(folder: Path) -> bool:
+    """A folder that is not there yet can be made where the one above it can be written."""
+    while not folder.exists():
+        folder = folder.parent
+    return os.access(folder, os.W_OK)
+
+
 def _data_folder() -> Finding:
     folder = data_dir()
-    existing = folder
-    while not existing.exists():
-        existing = existing.parent
-    if os.access(existing, os.W_OK):
+    if _can_be_written(folder):
         return Finding("data folder", True, str(folder))
     return Finding(
         "data folder",
@@ -165,10 +169,7 @@ def _data_folder() -> Finding:
 
 def _cache_folder() -> Finding:
     folder = cache_dir()
-    existing = folder
-    while not existing.exists():
-        existing = existing.parent
-    if os.access(existing, os.W_OK):
+    if _can_be_written(folder):
         return Finding("cache folder", True, str(folder))
     return Finding(
         "cache folder",
