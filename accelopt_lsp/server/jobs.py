@@ -50,6 +50,11 @@ class Job:
     task: asyncio.Task[None] | None = field(default=None, repr=False)
     on_cancel: Callable[[], None] | None = field(default=None, repr=False)
 
+    @property
+    def ending(self) -> bool:
+        """It was cancelled; what it started may not have gone yet."""
+        return self.task is not None and self.task.cancelling() > 0
+
 
 class Jobs:
     """The running jobs.
@@ -71,7 +76,9 @@ class Jobs:
         return len(self._running)
 
     def working_on(self, key: tuple[str, ...]) -> Job | None:
-        return next((job for job in self._running.values() if job.key == key), None)
+        """The job on something; one that was cancelled is in nobody's way."""
+        jobs = self._running.values()
+        return next((job for job in jobs if job.key == key and not job.ending), None)
 
     def of(self, operation: str, uri: str) -> tuple[Job, ...]:
         """The jobs of one kind on one document."""

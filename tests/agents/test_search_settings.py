@@ -69,7 +69,11 @@ def test_no_table_is_a_mistake(tmp_path: Path) -> None:
 def test_ctrl_c_says_how_to_go_on(examples: Path, tmp_path: Path) -> None:
     kernel = tmp_path / "softmax.py"
     kernel.write_text((examples / "legacy" / "softmax.py").read_text())
-    main = "from accelopt_lsp.cli import main; main()"
+    # As in a terminal: what a shell starts in the background inherits that interrupts are ignored.
+    main = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler);"
+        "from accelopt_lsp.cli import main; main()"
+    )
     # Kept results would let the run end before it is interrupted.
     command = [sys.executable, "-c", main, "optimize", str(kernel), "--no-cache"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

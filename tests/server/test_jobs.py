@@ -187,6 +187,31 @@ async def test_a_cancelled_job_leaves_no_process(kernel):
     assert not jobs.cancel(job.id)
 
 
+async def test_a_job_that_is_ending_is_in_nobodys_way():
+    jobs, key = Jobs(JOB), ("optimize", "file:///k.py", "fast")
+    release = asyncio.Event()
+
+    async def slow_to_end(_: object) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await release.wait()
+
+    first = jobs.start("first", key, slow_to_end)
+    await asyncio.sleep(0)
+    assert jobs.working_on(key) is first
+    assert jobs.cancel(first.id)
+    assert jobs.working_on(key) is None
+    second = jobs.start("second", key, slow_to_end)
+    assert second.id != first.id
+    release.set()
+    assert first.task is not None
+    await first.task
+    assert jobs.working_on(key) is second
+    await jobs.close()
+    assert len(jobs) == 0
+
+
 async def test_closing_ends_all_jobs():
     import os
 
