@@ -13,20 +13,21 @@ _PAUSE_SECONDS = 0.05
 
 
 def yield_to_others() -> None:
-    """Give this process, and those that it will start, a low priority."""
-    if hasattr(os, "nice"):
-        os.nice(max(0, NICENESS - os.nice(0)))
-        settle_group()
-
-
-def settle_group() -> None:
-    """Give the session of this process the low priority that the process itself has, if any.
+    """Give this process, and those that it will start, a low priority.
 
     Where Linux shares time among sessions (autogroups, sched(7)), the priority of a process
-    counts within its own session only.
+    counts within its own session only, and the session gets the same one. Children should not
+    begin sessions of their own then: each would start with the usual priority.
     """
-    if not hasattr(os, "nice") or (niceness := os.nice(0)) <= 0 or not _GROUP.exists():
+    if not hasattr(os, "nice"):
         return
+    niceness = max(NICENESS, os.nice(0))
+    os.nice(niceness - os.nice(0))
+    if _GROUP.exists():
+        _settle_group(niceness)
+
+
+def _settle_group(niceness: int) -> None:
     for _ in range(_TRIES):
         try:
             _GROUP.write_text(str(niceness), "ascii")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 
 import pytest
 from lsprotocol import types as lsp
 
+from accelopt_lsp.profiler.priority import NICENESS
 from accelopt_lsp.server.analyses import Analyses, Worker, WorkerError
 from accelopt_lsp.server.channel import Child, ChildDied
 from accelopt_lsp.server.documents import Documents
@@ -21,8 +23,6 @@ KERNEL = "import nki\n@nki.jit\ndef fast(x):\n    t = nl.load(x)\n"
 
 async def gone(pids: set[int], seconds: float) -> bool:
     """Whether all these processes end within that time."""
-    import os
-
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         living = {p.pid for p in descendants(os.getpid())}
@@ -163,8 +163,6 @@ async def test_a_failing_job_says_why(kernel, message):
 @pytest.mark.parametrize("kernel", ["forever", "forever_deaf"])
 async def test_a_cancelled_job_leaves_no_process(kernel):
     """Also when the child does not listen, and its own child is in another session."""
-    import os
-
     before = {p.pid for p in descendants(os.getpid())}
     jobs, started = Jobs(JOB), asyncio.Event()
 
@@ -212,9 +210,46 @@ async def test_a_job_that_is_ending_is_in_nobodys_way():
     assert len(jobs) == 0
 
 
-async def test_closing_ends_all_jobs():
-    import os
+ENDLESS = """import nki
+import nki.language as nl
 
+
+# accelopt: x=f32[128,64]
+@nki.jit
+def endless(x):
+    while True:
+        pass
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "getpriority"), reason="no priorities there")
+async def test_all_processes_of_a_job_yield_to_the_editor(tmp_path):
+    """In one session: where sessions share the time, a new one has the usual priority."""
+    before = {p.pid for p in descendants(os.getpid())}
+    jobs, path = Jobs(), tmp_path / "k.py"
+    path.write_text(ENDLESS)
+    tracing = asyncio.Event()
+
+    async def body(job):
+        def report(text: str, share: float | None) -> None:
+            if "tracing" in text:
+                tracing.set()
+
+        await jobs.run_child("profile", Request(str(path), ENDLESS, "endless"), report)
+
+    jobs.start("test", ("profile", "k.py", "endless"), body)
+    await asyncio.wait_for(tracing.wait(), 60)
+    family = {p.pid for p in descendants(os.getpid())} - before
+    ours = os.getpriority(os.PRIO_PROCESS, 0)
+    assert len(family) >= 2
+    assert {os.getpriority(os.PRIO_PROCESS, pid) for pid in family} == {max(ours, NICENESS)}
+    assert len({os.getsid(pid) for pid in family} - {os.getsid(0)}) == 1
+    groups = {os.getpgid(pid) for pid in family}
+    assert len(groups) == len(family)
+    await jobs.close()
+
+
+async def test_closing_ends_all_jobs():
     before = {p.pid for p in descendants(os.getpid())}
     jobs, started = Jobs(JOB), asyncio.Semaphore(0)
 

@@ -131,10 +131,8 @@ class Watchdog:
 def main() -> int:
     """Run one job; always answers with a result or a failure, unless it is killed."""
     read_fd, write_fd = _private_channel()
-    from accelopt_lsp.profiler.priority import settle_group
     from accelopt_lsp.profiler.simulator.protocol import Channel, Role
 
-    settle_group()
     channel = Channel(read_fd, write_fd)
     role = Role(sys.argv[1]) if len(sys.argv) > 1 else Role.KERNEL
     if role is Role.JUDGE:

@@ -65,7 +65,7 @@ class Child:
             stderr=asyncio.subprocess.DEVNULL,
             env=bare_environment(scratch),
             cwd=scratch,
-            start_new_session=True,
+            process_group=0,  # not a session: it would share time as if it had a user of its own
             limit=MAX_LINE,
         )
         return cls(process, secrets.token_hex(16))
