@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import itertools
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any
 
 from attrs import define, field
@@ -40,7 +40,7 @@ class Job:
     Attributes:
         id: what clients cancel it by; its progress token, too.
         title: for people.
-        key: what it works on; a second job on the same thing is refused.
+        key: operation, URI and kernel; a second job on the same thing is refused.
         on_cancel: called at once when the job is cancelled, before its child has gone.
     """
 
@@ -75,14 +75,16 @@ class Jobs:
     def __len__(self) -> int:
         return len(self._running)
 
+    def __iter__(self) -> Iterator[Job]:
+        return iter(tuple(self._running.values()))
+
     def working_on(self, key: tuple[str, ...]) -> Job | None:
         """The job on something; one that was cancelled is in nobody's way."""
-        jobs = self._running.values()
-        return next((job for job in jobs if job.key == key and not job.ending), None)
+        return next((job for job in self if job.key == key and not job.ending), None)
 
     def of(self, operation: str, uri: str) -> tuple[Job, ...]:
         """The jobs of one kind on one document."""
-        return tuple(j for j in self._running.values() if j.key[:2] == (operation, uri))
+        return tuple(job for job in self if job.key[:2] == (operation, uri))
 
     def start(
         self, title: str, key: tuple[str, ...], body: Callable[[Job], Awaitable[None]]
@@ -169,7 +171,7 @@ class Jobs:
 
     async def close(self) -> None:
         """Cancel all jobs and wait until their processes are gone."""
-        jobs = tuple(self._running.values())
+        jobs = tuple(self)
         tasks = [job.task for job in jobs if job.task is not None]
         for job in jobs:
             self._cancel(job)

@@ -35,6 +35,7 @@ class Notebook:
         code: URIs of those with code.
         cells: texts of Python cells by the URI of the cell.
         layout: how the cells make up the document.
+        marked: URIs of the cells that diagnostics were pushed for.
     """
 
     uri: str
@@ -42,6 +43,7 @@ class Notebook:
     code: set[str] = field(factory=set)
     cells: dict[str, Document] = field(factory=dict)
     layout: Layout = field(factory=Layout)
+    marked: set[str] = field(factory=set)
 
     def arrange(self) -> str:
         """Lay the cells out anew; gives the document's text."""
@@ -214,14 +216,17 @@ class Notebooks:
         return lsp.Location(notebook.layout.names[number], _moved(location.range, line))
 
     def published(self, params: lsp.PublishDiagnosticsParams) -> list[lsp.PublishDiagnosticsParams]:
-        """Diagnostics of a document as those of its cells."""
+        """Diagnostics of a document as those of its cells; none for what is no part of it now."""
         notebook = self._open.get(params.uri)
         if notebook is None:
             return [params]
+        cells = notebook.layout.names
+        gone = sorted(notebook.marked.difference(cells))
+        notebook.marked = set(cells)
         return [
             lsp.PublishDiagnosticsParams(cell, self.outwards(list(params.diagnostics), cell))
-            for cell in notebook.layout.names
-        ]
+            for cell in cells
+        ] + [lsp.PublishDiagnosticsParams(cell, []) for cell in gone]
 
     def described(self, uri: str, line: int) -> str | None:
         """``cell 3, line 2`` for a line (from 1) of a notebook's document; None if it is none."""

@@ -155,7 +155,7 @@ async def optimize(request: Request, report: job_process.Report) -> Outcome:
     """Behaves by the kernel's name."""
     name = request.function or ""
     if name.startswith("forever"):
-        # A grandchild in a session of its own, as evaluations are.
+        # A grandchild that is harder to find than evaluations: in a session of its own.
         subprocess.Popen(  # noqa: ASYNC220
             [sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True
         )

@@ -309,6 +309,32 @@ async def test_untrusted_workspaces_run_nothing(session: Session):
     assert len(session.children()) == 1
 
 
+@pytest.mark.parametrize("way", ["pushed", "asked for"])
+async def test_a_run_ends_when_trust_is_taken_away(session: Session, way):
+    job = await begin(session, "forever", configuration=way == "asked for")
+    await session.until(lambda: len(session.children()) == 3)
+    untrusted = {"trusted": False}
+    session.client.set_configuration(untrusted, section="accelopt")
+    session.client.workspace_did_change_configuration(
+        lsp.DidChangeConfigurationParams({"accelopt": untrusted})
+    )
+    assert "cancelled" in (await ended(session, job)).message
+    await session.message("no longer trusted")
+    await session.until(lambda: len(session.children()) == 1, 5)
+    assert await session.command("accelopt.optimizeKernel", URI, "forever") is None
+
+
+async def test_other_settings_leave_a_run_alone(session: Session):
+    job = await begin(session, "forever", configuration=False)
+    await session.until(lambda: session.progress(job, lsp.WorkDoneProgressReport))
+    session.client.workspace_did_change_configuration(
+        lsp.DidChangeConfigurationParams({"accelopt": {"target": "trn1", "inlayHints": False}})
+    )
+    seen = len(session.progress(job))
+    await session.until(lambda: len(session.progress(job)) > seen + 3)
+    assert not session.progress(job, lsp.WorkDoneProgressEnd)
+
+
 async def test_settings_cannot_restore_trust(session: Session):
     session.client.set_configuration({"trusted": True}, section="accelopt")
     await session.start(options={"trusted": False})
@@ -333,7 +359,23 @@ async def test_without_progress_support_the_run_still_works(session: Session):
     assert session.progress(job) == []
 
 
-async def test_edits_are_refused_politely(session: Session):
-    session.answers = ["Apply"]
-    await begin(session, "fast", apply=False)
-    await session.message("does not let a server apply edits")
+@pytest.mark.parametrize("name", ["fast", "forever_better"])
+async def test_who_applies_no_edits_is_shown_the_diff(session: Session, name):
+    session.answers = ["Show diff"]
+    job = await begin(session, name, apply=False)
+    if name == "forever_better":
+        await session.until(lambda: session.progress(job, lsp.WorkDoneProgressReport))
+        assert await session.command("accelopt.cancel", job)
+    await session.until(lambda: session.shown)
+    (question,) = session.questions
+    assert [a.title for a in question.actions] == ["Show diff", "Dismiss"]
+    assert "lets no server change a text" in question.message
+    assert session.edits == []
+
+
+async def test_who_applies_no_edits_is_told_what_to_write(session: Session):
+    await session.start(apply=False)
+    session.open(URI, kernel("unset"))
+    await session.lenses(URI)
+    await session.command("accelopt.setArguments", URI, "unset")
+    await session.message("Put this line above unset: # accelopt: x=bf16[128,512]")

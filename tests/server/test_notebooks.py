@@ -143,6 +143,19 @@ async def test_pushed_diagnostics_go_to_the_cells(session: Session):
     await session.until(lambda: not session.client.diagnostics.get(cell(1)))
 
 
+@pytest.mark.parametrize("how", ["deleted", "turned into text"])
+async def test_what_was_pushed_goes_with_its_cell(session: Session, how):
+    await session.start(pull=False)
+    cells = Cells(session, IMPORTS, SHOWN, KERNEL)
+    await session.until(lambda: session.client.diagnostics.get(cell(1)))
+    if how == "deleted":
+        cells.splice(1, 1, closed=(cell(1),))
+    else:
+        text = lsp.NotebookCell(lsp.NotebookCellKind.Markup, cell(1))
+        cells._change(lsp.NotebookDocumentCellChanges(data=[text]))
+    await session.until(lambda: not session.client.diagnostics[cell(1)])
+
+
 async def test_a_kernel_in_a_notebook_is_analysed_and_run(real: Session):
     text = (
         "# accelopt: a=f32[128,512]\n@nki.jit\ndef double(a):\n"

@@ -120,6 +120,11 @@ async def offer(app: App, run: Run, outcome: Outcome) -> None:
 async def agreed(app: App, run: Run, outcome: Outcome, base: str, yes: str, question: str) -> bool:
     """Whether the user answers ``yes``, perhaps after a look at the diff."""
     assert outcome.new_text is not None
+    if not app.client.applies_edits:
+        question += " This editor lets no server change a text; the diff shows what to change."
+        if await app.ask(question, [SHOW, DISMISS]) == SHOW:
+            await show_diff(app, run, base, outcome.new_text)
+        return False
     answers = [yes, SHOW, DISMISS]
     while (answer := await app.ask(question, answers)) == SHOW:
         await show_diff(app, run, base, outcome.new_text)

@@ -113,6 +113,18 @@ def use(app: App, values: object, folder: str | None = None) -> None:
     if folder is None:
         app.logs.choose(app.settings.default.log_level)
         app.jobs.turns.limit = app.settings.default.at_once
+    _end_untrusted(app)
     where = "" if folder is None else f" of {Path(folder).name}"
     for problem in problems:
         app.tell(f"AccelOpt settings{where}: {problem}", lsp.MessageType.Warning)
+
+
+def _end_untrusted(app: App) -> None:
+    """Trust was taken away: what runs of such documents ends, as nothing of them may start."""
+    ended = [job for job in app.jobs if not app.settings.of(job.key[1]).trusted]
+    for job in ended:
+        app.jobs.cancel(job.id)
+    if any(job.on_cancel is not None for job in ended):
+        app.tell(
+            "The workspace is no longer trusted: what ran was cancelled.", lsp.MessageType.Warning
+        )
