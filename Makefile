@@ -13,7 +13,7 @@ DEMO_KERNEL ?= examples/legacy/matmul.py
 DEMO_OPTIONS ?= --diff --budget-seconds 60
 PYTEST_OPTIONS ?= -n auto
 
-.PHONY: help setup demo test lint format golden vsix e2e clean
+.PHONY: help setup demo test lint format golden vsix e2e e2e-vscode e2e-neovim e2e-emacs clean
 
 help:
 	@echo "make demo    optimize an example kernel, offline, and show the diff"
@@ -21,7 +21,8 @@ help:
 	@echo "make lint    style, types, import contracts, extension types"
 	@echo "make golden  write the golden files anew from the current results"
 	@echo "make vsix    package the VS Code extension"
-	@echo "make e2e     drive a real VS Code and a Neovim (first run: 700 MB in .e2e/)"
+	@echo "make e2e     drive a real VS Code, Neovim and Emacs (first run: 700 MB in .e2e/);"
+	@echo "             make e2e-vscode, e2e-neovim or e2e-emacs drives one of them"
 	@echo "make clean   remove what these targets made"
 
 # The first interpreter on the path that is new enough and can make environments.
@@ -78,9 +79,13 @@ $(VSIX): $(EXTENSION)/node_modules/.installed $(VSIX_SOURCES)
 
 vsix: $(VSIX)
 
-e2e: $(VSIX) $(VENV)/.runtime
+e2e: e2e-vscode e2e-neovim e2e-emacs
+
+e2e-vscode: $(VSIX) $(VENV)/.runtime
 	@VSIX=$(abspath $(VSIX)) PYTHON=$(abspath $(BIN)/python) E2E_HOME=$(abspath .e2e) bash tests/e2e/run.sh
-	@$(BIN)/python tests/e2e/neovim/drive.py $(abspath .e2e)
+
+e2e-neovim e2e-emacs: e2e-%: $(VENV)/.runtime
+	@$(BIN)/python tests/e2e/$*/drive.py $(abspath .e2e)
 
 clean:
 	rm -rf $(VENV) .e2e build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
