@@ -24,7 +24,11 @@ CAPABILITIES: dict[str, Any] = {
         "inlayHint": {"resolveSupport": {"properties": ["tooltip"]}},
         "hover": {"contentFormat": ["markdown"]},
         "completion": {"completionItem": {"resolveSupport": {"properties": ["documentation"]}}},
-        "codeAction": {"resolveSupport": {"properties": ["edit"]}, "dataSupport": True},
+        "codeAction": {
+            "codeActionLiteralSupport": {"codeActionKind": {"valueSet": []}},
+            "resolveSupport": {"properties": ["edit"]},
+            "dataSupport": True,
+        },
         "documentSymbol": {"hierarchicalDocumentSymbolSupport": True},
     },
     "workspace": {

@@ -17,6 +17,7 @@ class Client:
     refreshes_hints: bool = False
     refreshes_lenses: bool = False
     resolves_hint_tooltips: bool = False
+    action_literals: bool = False
     resolves_action_edits: bool = False
     code_descriptions: bool = False
     related_information: bool = False
@@ -35,6 +36,7 @@ class Client:
     hover_format: lsp.MarkupKind = lsp.MarkupKind.Markdown
     signature_format: lsp.MarkupKind = lsp.MarkupKind.PlainText
     label_offsets: bool = False
+    active_parameters: bool = False
     definition_links: bool = False
     hierarchical_symbols: bool = False
     refreshes_tokens: bool = False
@@ -73,6 +75,7 @@ def read_client(capabilities: lsp.ClientCapabilities) -> Client:
             workspace and workspace.code_lens and workspace.code_lens.refresh_support
         ),
         resolves_hint_tooltips="tooltip" in hint_properties,
+        action_literals=bool(action and action.code_action_literal_support),
         resolves_action_edits="edit" in edit_properties,
         code_descriptions=any(c.code_description_support for c in describing),
         related_information=any(c.related_information for c in describing),
@@ -95,6 +98,7 @@ def read_client(capabilities: lsp.ClientCapabilities) -> Client:
         hover_format=preferred(hover.content_format if hover else None),
         signature_format=preferred(signature.documentation_format if signature else None),
         label_offsets=bool(parameters and parameters.label_offset_support),
+        active_parameters=bool(signature and signature.active_parameter_support),
         definition_links=bool(text and text.definition and text.definition.link_support),
         hierarchical_symbols=bool(
             text

@@ -258,6 +258,12 @@ def _readable(data: dict[str, Any], converter: Converter) -> dict[str, Any]:
     known = params.get("capabilities") if isinstance(params, dict) else None
     if not isinstance(params, dict) or not isinstance(known, dict):
         return data
+    workspace = known.get("workspace")
+    if isinstance(workspace, dict) and "diagnostic" in workspace:
+        # The Rust package lsp-types, hence Helix and Zed, spells it like this.
+        known = {**known, "workspace": {"diagnostics": workspace["diagnostic"], **workspace}}
+        data = {**data, "params": {**params, "capabilities": known}}
+        params = data["params"]
 
     def fits(**part: Any) -> bool:
         try:

@@ -69,7 +69,12 @@ def capabilities(**without: bool) -> lsp.ClientCapabilities:
                 hierarchical_document_symbol_support=able("hierarchy")
             ),
             code_action=lsp.CodeActionClientCapabilities(
-                resolve_support=lsp.ClientCodeActionResolveOptions(["edit"] if able("lazy") else [])
+                code_action_literal_support=lsp.ClientCodeActionLiteralOptions(
+                    lsp.ClientCodeActionKindOptions([])
+                ),
+                resolve_support=lsp.ClientCodeActionResolveOptions(
+                    ["edit"] if able("lazy") else []
+                ),
             ),
         ),
         workspace=lsp.WorkspaceClientCapabilities(

@@ -2,6 +2,7 @@
 
 ``python fakes.py serve`` speaks LSP on stdio. Its worker finds kernels by ``@nki.jit``, takes
 ``DEFECT`` for an error and obeys ``# slow`` and ``# crash``; its jobs act by the kernel's name.
+With ``analyse`` in place of ``serve`` the worker is the real one.
 """
 
 from __future__ import annotations
@@ -243,8 +244,9 @@ def main(role: str) -> None:
     else:
         from accelopt_lsp.server.app import App, serve
 
-        app = App(worker=WORKER, job_child=JOB)
-        app.worker.time_limit = 2.0
+        app = App(job_child=JOB) if role == "analyse" else App(worker=WORKER, job_child=JOB)
+        if role == "serve":
+            app.worker.time_limit = 2.0
         serve(app=app)
 
 

@@ -19,7 +19,10 @@ ABLE: dict[str, dict[str, Any]] = {
     "textDocument": {
         "diagnostic": {},
         "documentSymbol": {"hierarchicalDocumentSymbolSupport": True},
-        "codeAction": {"resolveSupport": {"properties": ["edit"]}},
+        "codeAction": {
+            "codeActionLiteralSupport": {"codeActionKind": {"valueSet": []}},
+            "resolveSupport": {"properties": ["edit"]},
+        },
     },
     "workspace": {"workspaceEdit": {"documentChanges": True}},
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types as lsp
@@ -34,7 +34,7 @@ def register(app: App) -> None:
     )
 
     @app.server.on(lsp.TEXT_DOCUMENT_CODE_ACTION, options)
-    async def actions(params: lsp.CodeActionParams) -> list[lsp.CodeAction]:
+    async def actions(params: lsp.CodeActionParams) -> Sequence[lsp.CodeAction | lsp.Command]:
         document = app.documents.get(params.text_document.uri)
         if document is None:
             return []
@@ -46,6 +46,8 @@ def register(app: App) -> None:
             found += _fix_all(app, document, asked=bool(wanted))
         found += [a for a in await _kernel_actions(app, document, params.range)
                   if _wants(wanted, str(a.kind))]  # fmt: skip
+        if not app.client.action_literals:
+            return [a.command for a in found if a.command is not None]
         if not app.client.resolves_action_edits or wanted == [FIX_ALL]:
             found = [a for a in found if await _resolved(app, a, quietly=True)]
         return found

@@ -36,7 +36,7 @@ def register(app: App) -> None:
             label=call.label,
             documentation=markup(page, app.client.signature_format),
             parameters=_parameters(app, call),
-            active_parameter=call.active,
+            active_parameter=call.active if app.client.active_parameters else None,
         )
         return lsp.SignatureHelp([shown], 0, call.active)
 
