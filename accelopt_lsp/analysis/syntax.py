@@ -7,7 +7,7 @@ everything that leaves it speaks of lines and columns from 1, columns in code po
 from __future__ import annotations
 
 import re
-import warnings
+import sys
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from functools import cache
@@ -18,11 +18,13 @@ from attrs import field, frozen
 from tree_sitter import Language, Node, Parser, Point, Tree
 
 from accelopt_lsp.nki.diagnostics import Diagnostic, Position, Severity, Span
-from accelopt_lsp.nki.python_source import parse_python
+from accelopt_lsp.nki.python_source import check_python
 
 SYNTAX_ERROR = "S001"
 MAX_SYNTAX_ERRORS = 50
 """More than these help nobody; the first few hide the rest."""
+MAX_COMPILED = 1_000_000
+"""Characters of a text that CPython checks although the grammar finds nothing in it: 0.1 s."""
 
 
 @cache
@@ -218,22 +220,23 @@ class Document:
                     yield node, callee.parent
 
     def syntax_errors(self) -> tuple[Diagnostic, ...]:
-        """What does not parse, in the order of the text; at most :data:`MAX_SYNTAX_ERRORS`."""
-        if not self.root.has_error:
-            return ()
-        message = self._python_message()
-        found: list[Diagnostic] = []
+        """What does not parse, in the order of the text; at most :data:`MAX_SYNTAX_ERRORS`.
+
+        The first is CPython's: its words and place are better than the grammar's, which may
+        give up a whole function for a line in it, or take `x = nl.` and the next line for one
+        statement. What the grammar finds before is of the first kind; what it finds behind,
+        CPython has not come to.
+        """
+        first = self._python_error()
+        found = [] if first is None else [first]
+        behind = 0 if first is None else first.span.start.line
         for node in _error_nodes(self.root):
-            span = self._error_span(node)
-            if message is not None and not found:
-                text = message
-            elif node.is_missing:
-                text = f"missing {node.type!r}"
-            else:
-                text = "invalid syntax"
-            found.append(Diagnostic(SYNTAX_ERROR, Severity.ERROR, text, span))
             if len(found) >= MAX_SYNTAX_ERRORS:
                 break
+            span = self._error_span(node)
+            if span.start.line > behind:
+                text = f"missing {node.type!r}" if node.is_missing else "invalid syntax"
+                found.append(Diagnostic(SYNTAX_ERROR, Severity.ERROR, text, span))
         return tuple(found)
 
     def _error_span(self, node: Node) -> Span:
@@ -246,18 +249,35 @@ class Document:
             end = Position(start.line, start.column + 1)
         return Span(start, end)
 
-    def _python_message(self) -> str | None:
-        """CPython's own words for the first error, which are clearer than the grammar's."""
+    def _python_error(self) -> Diagnostic | None:
+        """CPython's first error; None if it finds none or cannot read the text at all."""
+        accepted = not self.root.has_error
+        if accepted and len(self.text) > MAX_COMPILED:
+            return None
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                parse_python(self.text)
+            check_python(self.text)
         except SyntaxError as error:
-            where = f" (line {error.lineno})" if error.lineno else ""
-            return f"{error.msg}{where}"
+            # Before 3.12 CPython does not know what an f-string may hold since.
+            if accepted and error.msg.startswith("f-string"):
+                return None
+            return self._said_by_python(error, accepted)
         except (ValueError, RecursionError, MemoryError):
             return None
         return None
+
+    def _said_by_python(self, error: SyntaxError, accepted: bool) -> Diagnostic:
+        line = min(max(error.lineno or 1, 1), self.line_count)
+        whole = self.line_span(line)
+        start, end = whole.start, whole.end
+        if error.offset and error.offset > 0:
+            start = min(max(Position(line, error.offset), whole.start), end)
+            if error.end_lineno == line and (error.end_offset or 0) > error.offset:
+                end = min(end, Position(line, error.end_offset or 0))
+        if end <= start:
+            end = Position(line, start.column + 1)
+        # What the grammar accepts may be Python of another version.
+        by = f" (Python {sys.version_info.major}.{sys.version_info.minor})" if accepted else ""
+        return Diagnostic(SYNTAX_ERROR, Severity.ERROR, error.msg + by, Span(start, end))
 
 
 _WITH_STATEMENTS = frozenset(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import threading
+import warnings
 
 _lock = threading.Lock()
 
@@ -20,6 +21,20 @@ def parse_python(text: str) -> ast.Module:
     """
     with _lock:
         return ast.parse(text)
+
+
+def check_python(text: str) -> None:
+    """Compile a text, and forget the result: that is quicker than making a tree of it.
+
+    ``await`` may stand outside functions, as it may in a notebook.
+
+    Raises:
+        SyntaxError: it is not Python, or not at that place (``return`` outside a function).
+        ValueError, RecursionError, MemoryError: as ``compile``.
+    """
+    with _lock, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        compile(text, "<kernel>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
 
 
 def parse_expression(text: str) -> ast.expr:

@@ -102,6 +102,37 @@ def test_errors_carry_pythons_own_words():
     assert "never closed" in error.message
 
 
+@pytest.mark.parametrize(
+    ("text", "line", "column", "message"),
+    [
+        ("f(a=1, b)\n", 1, 9, "positional argument follows keyword argument"),
+        ("def f():\n    x = nl.\n    y = 2\n", 2, 12, "invalid syntax"),
+        ("return 1\n", 1, 1, "'return' outside function"),
+        ("def f(a, a):\n    pass\n", 1, 10, "duplicate argument 'a'"),
+        ("def f():\n\tx\n        y\n", 3, 9, "inconsistent use of tabs"),
+        ("def f():\n    '''one\n    '''\n      two\n    '''\n", 4, 7, "unexpected indent"),
+        ("x = f(\n", 1, 6, "'(' was never closed"),
+        ("x = '\N{ROCKET}' + 3 3\n", 1, 13, "invalid syntax"),
+    ],
+)
+def test_the_first_error_is_where_python_has_it(text, line, column, message):
+    first = Document.parse(text).syntax_errors()[0]
+    assert message in first.message
+    assert first.span.start == Position(line, column)
+    assert first.span.start < first.span.end
+
+
+@pytest.mark.parametrize("text", ["await x\n", "f'{x['a']}'\n", "x = '\\d'\n"])
+def test_what_another_python_or_a_notebook_allows_is_no_error(text):
+    assert Document.parse(text).syntax_errors() == ()
+
+
+def test_errors_behind_the_first_are_listed_too():
+    lines = [d.span.start.line for d in Document.parse("x = 1 1\n\ny = (2 2\nz\n)").syntax_errors()]
+    assert lines == sorted(set(lines))
+    assert len(lines) > 1
+
+
 def test_columns_count_code_points():
     document = Document.parse("é = '漢😀'; y = 1\n")
     assert document.position_at(len("é = '漢😀'; ".encode())) == Position(1, 11)

@@ -26,7 +26,7 @@ CLIENTS = {"eglot": "eglot-server-programs", "lsp-mode": "lsp-register-client"}
 PACKAGES = ("emacs-nox", "elpa-eglot", "elpa-lsp-mode")
 HAS_CLIENTS = (
     "(progn (package-activate-all)"
-    " (unless (and (locate-library \"eglot\") (locate-library \"lsp-mode\")) (kill-emacs 1)))"
+    ' (unless (and (locate-library "eglot") (locate-library "lsp-mode")) (kill-emacs 1)))'
 )
 
 
