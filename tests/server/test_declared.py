@@ -106,18 +106,22 @@ class Tour:
         """The diagnostics of the kernel, by the way that the client knows."""
         if self.declared.pulls:
             while True:
-                asked_again = self.params("workspace/diagnostic/refresh")
+                asked_again = len(self.params("workspace/diagnostic/refresh"))
                 report = await self.ask("textDocument/diagnostic", textDocument={"uri": URI})
                 if report["items"]:
                     return list(report["items"])
                 # What the tree alone shows came first; we are told to ask again.
-                await self.until(lambda: self.params("workspace/diagnostic/refresh") != asked_again)
+                await self.refreshed(asked_again)
 
         def pushed() -> Any:
             lists = [p["diagnostics"] for p in self.params("textDocument/publishDiagnostics")]
             return next((some for some in lists if any(d["code"] == "P01" for d in some)), None)
 
         return list(await self.until(pushed))
+
+    async def refreshed(self, before: int) -> None:
+        """Wait until we are asked to pull diagnostics once more than ``before``."""
+        await self.until(lambda: len(self.params("workspace/diagnostic/refresh")) > before)
 
     def params(self, method: str) -> list[Any]:
         return [heard.get("params") for heard in self.client.heard if heard["method"] == method]

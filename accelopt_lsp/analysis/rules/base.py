@@ -137,19 +137,27 @@ class Rule:
         return Severity.ERROR if certain else cls.severity
 
     def violations(self, context: Context) -> Iterator[Diagnostic]:
-        """Limits that lowering found broken, at the argument that breaks them."""
+        """Limits that lowering found broken, each once at the argument that breaks it."""
+        told: set[tuple[Record, ast.AST]] = set()
+        for record, violation in self.broken(context):
+            node = _argument(record, violation)
+            if (record, node) in told:
+                continue  # the call's next instruction says of it what this one does
+            told.add((record, node))
+            yield self.diagnostic(
+                context,
+                node,
+                _named_as_written(record, violation),
+                severity=self.severity_of(context, record),
+                related=elsewhere(record.origin),
+            )
+
+    def broken(self, context: Context) -> Iterator[tuple[Record, Violation]]:
+        """Calls that break limits of this rule, in their order."""
         for record in context.machine.records:
             for violation in record.lowered.violations:
                 if violation.code == self.code and self.applies(context, record, violation):
-                    node = _argument(record, violation)
-                    severity = self.severity_of(context, record)
-                    yield self.diagnostic(
-                        context,
-                        node,
-                        violation.message,
-                        severity=severity,
-                        related=elsewhere(record.origin),
-                    )
+                    yield record, violation
 
     def severity_of(self, context: Context, record: Record) -> Severity:
         """How bad a broken limit is in this call."""
@@ -212,18 +220,32 @@ class TableRule(Rule):
         cls.__doc__ = entry.page()
 
 
-def _argument(record: Record, violation: Violation) -> ast.AST:
-    """Syntax of the argument that a violation is about, or of the call."""
+def slot_of(record: Record, violation: Violation) -> str | None:
+    """The call's parameter that a violation is about, if one can be named."""
     if violation.role is None:
-        return record.node
-    found = record.nodes.get(violation.role)
-    if found is not None:
-        return found
+        return None
+    if violation.role in record.nodes or violation.role in record.views:
+        return violation.role
     for issue in record.lowered.issues:
         slot = dict(issue.operands).get(violation.role)
-        if slot is not None and slot.partition("@")[0] in record.nodes:
-            return record.nodes[slot.partition("@")[0]]
-    return record.node
+        if slot is not None and slot.partition("@")[0] in {*record.nodes, *record.views}:
+            return slot.partition("@")[0]
+    return None
+
+
+def _argument(record: Record, violation: Violation) -> ast.AST:
+    """Syntax of the argument that a violation is about, or of the call."""
+    slot = slot_of(record, violation)
+    return record.node if slot is None else record.nodes.get(slot, record.node)
+
+
+def _named_as_written(record: Record, violation: Violation) -> str:
+    """The message, with the call's own name where it issues instructions of another."""
+    issued, _, rest = violation.message.partition(": ")
+    called = record.call.func if isinstance(record.call, ast.Call) else None
+    if not isinstance(called, ast.Attribute) or called.attr == issued or not issued.isidentifier():
+        return violation.message
+    return f"{ast.unparse(called)} ({issued}): {rest}"
 
 
 def share_severity(share: float) -> Severity:

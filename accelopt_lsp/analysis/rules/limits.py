@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from accelopt_lsp.analysis.machine import Record
-from accelopt_lsp.analysis.rules.base import Context, Rule, elsewhere
+from accelopt_lsp.analysis.rules.base import Context, Rule, elsewhere, slot_of
 from accelopt_lsp.nki.diagnostics import Diagnostic, Severity
 from accelopt_lsp.nki.dialects import Dialect
+from accelopt_lsp.nki.instructions import Violation
 from accelopt_lsp.nki.operands import Buffer
 
 
@@ -54,6 +55,16 @@ class PartitionLimit(Rule):
         for found in super().check(context):
             if found.span.start.line not in reported:
                 yield found
+
+    def broken(self, context: Context) -> Iterator[tuple[Record, Violation]]:
+        """One place a tensor: where it is created, or the first call that takes or gives it."""
+        told = {s for s in context.machine.storages if s.kind == "tensor"}
+        for record, violation in super().broken(context):
+            view = record.views.get(slot_of(record, violation) or "")
+            if view is None or view.storage not in told:
+                yield record, violation
+            if view is not None:
+                told.add(view.storage)
 
 
 class MatmulSize(Rule):

@@ -8,5 +8,5 @@ import neuronxcc.nki.language as nl
 def kernel(x):
     out = nl.ndarray((256, 512), dtype=x.dtype, buffer=nl.shared_hbm)
     tile = nl.load(x[0:256, 0:512])  # expect: R023
-    nl.store(out[0:256, 0:512], value=tile)  # expect: R023
+    nl.store(out[0:256, 0:512], value=tile)
     return out

@@ -8,6 +8,6 @@ import nki.language as nl
 def kernel(x):
     out = nl.ndarray((256, 512), dtype=x.dtype, buffer=nl.shared_hbm)
     tile = nl.ndarray((256, 512), dtype=x.dtype, buffer=nl.sbuf)  # expect: R023
-    nisa.dma_copy(dst=tile, src=x)  # expect: R023
-    nisa.dma_copy(dst=out, src=tile)  # expect: R023
+    nisa.dma_copy(dst=tile, src=x)
+    nisa.dma_copy(dst=out, src=tile)
     return out

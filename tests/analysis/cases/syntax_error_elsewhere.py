@@ -12,6 +12,6 @@ def broken(:  # expect: S001
 def kernel(x):
     out = nl.ndarray((256, 512), dtype=x.dtype, buffer=nl.shared_hbm)
     tile = nl.ndarray((256, 512), dtype=x.dtype, buffer=nl.sbuf)  # expect: R023
-    nisa.dma_copy(dst=tile, src=x)  # expect: R023
-    nisa.dma_copy(dst=out, src=tile)  # expect: R023
+    nisa.dma_copy(dst=tile, src=x)
+    nisa.dma_copy(dst=out, src=tile)
     return out
