@@ -34,6 +34,8 @@ def buffer_uses(document: Document, kernels: Iterable[KernelAnalysis]) -> tuple[
             if allocation.name:
                 line = allocation.line
                 _note(known, functions, line, allocation.name, allocation.buffer)
+        for view in kernel.views:
+            _note(known, functions, view.line, view.name, view.buffer)
     found: set[BufferUse] = set()
     for number, places in known.items():
         found.update(_uses(document, functions[number], places))

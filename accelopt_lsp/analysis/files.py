@@ -35,7 +35,7 @@ from accelopt_lsp.analysis.rules import (
 )
 from accelopt_lsp.analysis.runner import run_kernel
 from accelopt_lsp.analysis.syntax import Document
-from accelopt_lsp.analysis.workload import collect, issues_of
+from accelopt_lsp.analysis.workload import collect, issues_of, named_views
 from accelopt_lsp.analysis.workspace import Dependency, Workspace
 from accelopt_lsp.nki.arguments import KernelArguments
 from accelopt_lsp.nki.diagnostics import Diagnostic
@@ -259,6 +259,7 @@ def _read(
         workload=workload,
         profile=profile,
         hints=build_hints(workload, profile),
+        views=named_views(machine),
         repeated_loads=repeated_loads(facts, machine, profile),
         diagnostics=_reported(document, without_repeats(diagnostics), options),
         dependencies=machine.home.dependencies(),

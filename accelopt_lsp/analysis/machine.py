@@ -116,6 +116,7 @@ class Machine:
         active: how often each function is running, within itself.
         site: the analyzed file's call that is open while other files' code runs.
         foreign_line: the statement that runs in another file.
+        named: tensors and their parts by the line and the name of an assignment.
         split_loops: loops whose iterations had to be told apart.
         memory, pure: results of functions that do nothing but compute; which ones are such.
         cached: results of functions under ``lru_cache``, by function and arguments.
@@ -145,6 +146,7 @@ class Machine:
     unsupported: list[tuple[int, str, int]] = field(factory=list)
     appended: list[tuple[Any, int]] = field(factory=list)
     used_lists: list[Any] = field(factory=list)
+    named: dict[tuple[int, str], View] = field(factory=dict)
     split_loops: set[ast.AST] = field(factory=set)
     memory: dict[Any, Value] = field(factory=dict)
     pure: dict[Function, bool] = field(factory=dict)

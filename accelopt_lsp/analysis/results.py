@@ -12,7 +12,7 @@ from accelopt_lsp.nki.arguments import ArgumentSpec, KernelArguments
 from accelopt_lsp.nki.diagnostics import Diagnostic, Severity, covers
 from accelopt_lsp.nki.dialects import Dialect
 from accelopt_lsp.nki.profile import Profile
-from accelopt_lsp.nki.workload import RepeatedLoad, Workload
+from accelopt_lsp.nki.workload import NamedView, RepeatedLoad, Workload
 
 
 @frozen(slots=True)
@@ -94,6 +94,7 @@ class KernelAnalysis:
         workload: what was counted; None if the kernel could not be analyzed at all.
         profile: estimate; its latency is None where something was not counted.
         hints: by line.
+        views: further names for tensors and their parts.
         repeated_loads: what loads that repeat cost, those that cost most first.
         diagnostics: findings in it.
         dependencies: other files that this rests on, with digests; those that were looked for
@@ -107,6 +108,7 @@ class KernelAnalysis:
     workload: Workload | None = None
     profile: Profile | None = None
     hints: tuple[Hint, ...] = ()
+    views: tuple[NamedView, ...] = ()
     repeated_loads: tuple[RepeatedLoad, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
     dependencies: tuple[Dependency, ...] = ()

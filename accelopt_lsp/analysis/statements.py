@@ -151,6 +151,8 @@ def bind(m: Machine, target: ast.expr, value: Value, source: ast.expr | None = N
             m.altered = True
             _assign_outer(m, target.id, value)
         m.scope.assign(target.id, renamed(target.id, value))
+        if isinstance(value, View) and m.in_kernel and not m.foreign:
+            m.named[m.line, target.id] = value
     elif isinstance(target, ast.Tuple | ast.List):
         _unpack(m, target, value)
     elif isinstance(target, ast.Subscript):

@@ -40,6 +40,7 @@ from accelopt_lsp.nki.workload import (
     Holder,
     LineWork,
     LoopWork,
+    NamedView,
     TensorTraffic,
     Workload,
 )
@@ -337,6 +338,17 @@ def _allocations(machine: Machine, lives: Iterable[Lifetime]) -> tuple[Allocatio
             banks=-(-size // bank) if storage.buffer is Buffer.PSUM else 0,
         )
     return tuple(sorted(found.values(), key=lambda a: a.line))
+
+
+def named_views(machine: Machine) -> tuple[NamedView, ...]:
+    """Names for tensors that have another one, and for their parts, by line."""
+    found = []
+    for (line, name), view in sorted(machine.named.items(), key=lambda item: item[0]):
+        held = view.storage
+        if (held.name, held.line) != (name, line):
+            seen = NamedView(line, name, held.name, held.buffer, view.shape, view.dtype.name)
+            found.append(seen)
+    return tuple(found)
 
 
 def _holders(found: Occupation) -> tuple[Holder, ...]:

@@ -223,6 +223,25 @@ class AllocationWork:
 
 
 @frozen(slots=True)
+class NamedView:
+    """A name for a tensor that another name holds already, or for a part of one.
+
+    Attributes:
+        line: where it is given.
+        tensor: name of the tensor.
+        buffer: its memory.
+        shape, dtype: as seen through this name.
+    """
+
+    line: int
+    name: str
+    tensor: str
+    buffer: Buffer
+    shape: tuple[int, ...]
+    dtype: str
+
+
+@frozen(slots=True)
 class Workload:
     """Everything counted in one kernel.
 

@@ -19,6 +19,7 @@ from accelopt_lsp.nki.workload import (
     Holder,
     LineWork,
     LoopWork,
+    NamedView,
     RepeatedLoad,
     TensorTraffic,
     Waiting,
@@ -254,6 +255,15 @@ def allocation_page(allocation: AllocationWork, kernel: KernelView) -> str:
     lines += what_ifs(kernel, lambda load: load.tile == allocation.name)
     head = f"**`{allocation.name}`**: {allocation.dtype}[{shape}] in {where}"
     return "\n".join((head, "", *(f"- {line}" for line in lines)))
+
+
+def view_page(view: NamedView, whole: str | None) -> str:
+    """Markdown for a hover on a name of a part of a tensor, above the tensor's own page."""
+    shape = ", ".join(map(str, view.shape))
+    head = f"**`{view.name}`**: {view.dtype}[{shape}] in {view.buffer.upper()}"
+    if view.tensor and view.tensor != view.name:
+        head += f", a view of `{view.tensor}`"
+    return f"{head}\n\n---\n\n{whole}" if whole else head
 
 
 def tensor_page(tensor: TensorTraffic, kernel: KernelView) -> str:

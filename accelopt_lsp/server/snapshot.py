@@ -16,7 +16,7 @@ from accelopt_lsp.nki.diagnostics import Diagnostic, Span
 from accelopt_lsp.nki.dialects import Dialect
 from accelopt_lsp.nki.outline import BufferUse, Outline
 from accelopt_lsp.nki.profile import Profile
-from accelopt_lsp.nki.workload import LoopWork, RepeatedLoad, Workload
+from accelopt_lsp.nki.workload import LoopWork, NamedView, RepeatedLoad, Workload
 
 
 @frozen(slots=True)
@@ -62,6 +62,7 @@ class KernelView:
     workload: Workload | None = None
     profile: Profile | None = None
     hints: tuple[HintView, ...] = ()
+    views: tuple[NamedView, ...] = ()
     repeated_loads: tuple[RepeatedLoad, ...] = ()
 
     def loop_at(self, line: int) -> LoopWork | None:

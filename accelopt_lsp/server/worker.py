@@ -166,6 +166,7 @@ def check(request: Request) -> Snapshot:
                 HintView(h.line, h.kind, h.text, h.detail, h.share, h.repeats_source)
                 for h in kernel.hints
             ),
+            views=kernel.views,
             repeated_loads=kernel.repeated_loads,
         )
         for kernel in [_filled(k, request, settings) for k in found.kernels]

@@ -140,8 +140,13 @@ async def test_the_log_has_the_level_that_was_chosen(session: Session) -> None:
     await session.start()
     session.open("file:///tmp/kernel.py", KERNEL)
     await session.until(lambda: session.logged("analysed kernel.py"))
-    session.client.set_configuration({"logLevel": "error"}, section="accelopt")
+    quiet = {"logLevel": "error", "semanticTokens": {"enabled": False}}
+    session.client.set_configuration(quiet, section="accelopt")
     session.client.workspace_did_change_configuration(lsp.DidChangeConfigurationParams(None))
+    known = lsp.SemanticTokensParams(lsp.TextDocumentIdentifier("file:///tmp/kernel.py"))
+    await session.eventually(
+        lambda: session.client.text_document_semantic_tokens_full_async(known), lambda t: t is None
+    )
     session.client.set_trace(lsp.SetTraceParams(lsp.TraceValue.Verbose))
     session.open("file:///tmp/other.py", KERNEL)
     await session.until(lambda: any("analysed other.py" in t.message for t in session.traces))

@@ -201,6 +201,26 @@ async def test_hovers_of_a_kernel(real: Session) -> None:
             assert not [part for part in parts if part not in page], page
 
 
+async def test_names_of_parts_of_tensors(real: Session) -> None:
+    text = (KERNELS / "views.py").read_text("utf-8")
+    uri = await opened(real, text, encoding=lsp.PositionEncodingKind.Utf8)
+    whole = "bfloat16[128, 512] in SBUF"
+    for needle, inside, parts in (
+        ("left = tile", 1, ["`left`**: bfloat16[128, 256] in SBUF, a view of `tile`", whole]),
+        ("dst=alias", 5, ["`alias`**: bfloat16[128, 512] in SBUF, a view of `tile`", whole]),
+        ("src=part", 5, ["bfloat16[128, 512] in HBM, a view of `x`", "Read: 256 KiB"]),
+        ("src=tile", 5, [whole]),
+    ):
+        page = await real.hover(uri, needle, inside)
+        assert page is not None, needle
+        assert not [part for part in parts if part not in page], page
+    found = await real.client.text_document_semantic_tokens_full_async(
+        lsp.SemanticTokensParams(lsp.TextDocumentIdentifier(uri))
+    )
+    named = {(name, memory) for name, memory, _ in words(text, found.data)}
+    assert {("left", "sbuf"), ("alias", "sbuf"), ("part", "hbm"), ("view", "hbm")} < named
+
+
 def test_strategies_come_with_their_evidence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

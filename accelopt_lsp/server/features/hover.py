@@ -20,6 +20,7 @@ from accelopt_lsp.server.hover_pages import (
     name_page,
     parameter_page,
     tensor_page,
+    view_page,
 )
 from accelopt_lsp.server.markup import markup
 from accelopt_lsp.server.places import place_at
@@ -139,8 +140,16 @@ async def _of_variable(app: App, document: Document, name: str, line: int) -> st
 
 
 def _of_tensor(kernel: KernelView, name: str, line: int) -> str | None:
-    """The tensor that a name of a kernel stands for at a line."""
+    """The tensor that a name of a kernel stands for at a line, or the part of one."""
     work = kernel.workload
+    views = [v for v in kernel.views if v.name == name and v.line <= line]
+    view = max(views, key=lambda v: v.line, default=None)
+    if view is not None and not any(
+        a.name == name and view.line < a.line <= line
+        for a in (work.allocations if work is not None else ())
+    ):
+        whole = _of_tensor(kernel, view.tensor, view.line) if view.tensor != name else None
+        return view_page(view, whole)
     found = [a for a in work.allocations if a.name == name] if work is not None else []
     if found:
         before = [a for a in found if a.line <= line]
