@@ -9,34 +9,13 @@ from attrs import frozen
 
 from accelopt_lsp.analysis.results import Hint
 from accelopt_lsp.nki.dtypes import find_dtype
+from accelopt_lsp.nki.figures import short, size_text, time_text
 from accelopt_lsp.nki.operands import Buffer
 from accelopt_lsp.nki.profile import Profile, Provenance
 from accelopt_lsp.nki.targets import Target, get_target
 from accelopt_lsp.nki.workload import AllocationWork, Dependence, LineWork, Waiting, Workload
 
 TRACED = "Counted in a traced run."
-
-
-def bytes_text(count: float) -> str:
-    """``512 B``, ``64 KiB``, ``1.5 MiB``."""
-    for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
-        if count >= size:
-            return f"{_short(count / size)} {unit}"
-    return f"{_short(count)} B"
-
-
-def time_text(ns: float) -> str:
-    """``213 ns``, ``14 us``, ``1.75 ms``."""
-    for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
-        if ns >= size:
-            return f"{_short(ns / size)} {unit}"
-    return f"{_short(ns)} ns"
-
-
-def _short(number: float) -> str:
-    if number >= 100 or number == int(number):
-        return f"{number:.0f}"
-    return f"{number:.1f}" if number >= 10 else f"{number:.2f}"
 
 
 def build_hints(workload: Workload, profile: Profile) -> tuple[Hint, ...]:
@@ -173,7 +152,7 @@ def _uncounted_hints(workload: Workload) -> Iterator[Hint]:
         moved = once.hbm_read_bytes or once.hbm_write_bytes
         if moved:
             verb = "load" if once.hbm_read_bytes else "store"
-            yield Hint(line.line, "dma", f"{verb} {bytes_text(moved)} each", detail)
+            yield Hint(line.line, "dma", f"{verb} {size_text(moved)} each", detail)
             continue
         busy = max(once.engine_ns.values(), default=0.0)
         if busy:
@@ -187,13 +166,13 @@ def _dma_hint(line: LineWork, times: _Times) -> Hint:
         verb, total = "copy", read
     each = total / max(line.count, 1)
     about = "" if total % max(line.count, 1) == 0 else "about "
-    parts = [f"{verb} {about}{bytes_text(each)}"]
-    detail = [f"{line.count:,} transfers of {bytes_text(each)}: {bytes_text(total)} in all."]
+    parts = [f"{verb} {about}{size_text(each)}"]
+    detail = [f"{line.count:,} transfers of {size_text(each)}: {size_text(total)} in all."]
     if line.descriptor_bytes is not None:
-        parts.append(f"{bytes_text(line.descriptor_bytes)}/descriptor")
+        parts.append(f"{size_text(line.descriptor_bytes)}/descriptor")
         count = line.issued.dma_descriptors
         detail.append(
-            f"Each transfer splits into pieces of {bytes_text(line.descriptor_bytes)} that lie "
+            f"Each transfer splits into pieces of {size_text(line.descriptor_bytes)} that lie "
             f"together on both sides, {count:,} in all; each costs a fixed time besides its bytes."
         )
     busy = line.issued.engine_ns.get("dma")
@@ -207,8 +186,8 @@ def _dma_hint(line: LineWork, times: _Times) -> Hint:
     kind = "dma"
     if line.reload_factor is not None and line.reload_factor >= 1.5:
         kind = "reload"
-        parts.append(f"x{_short(round(line.reload_factor, 2))} reloaded")
-        detail.append(f"On average every byte is read {_short(line.reload_factor)} times.")
+        parts.append(f"x{short(round(line.reload_factor, 2))} reloaded")
+        detail.append(f"On average every byte is read {short(line.reload_factor)} times.")
         over = [f"{name} (line {at}, {trips})" for at, name, trips in line.reload_loops]
         if over:
             detail.append(f"The same bytes in every iteration over {', '.join(over)}.")
@@ -278,8 +257,8 @@ def _shape_hints(workload: Workload, times: _Times, target: Target) -> Iterator[
 def _flops_text(count: float) -> str:
     for unit, size in (("TFLOP", 1e12), ("GFLOP", 1e9), ("MFLOP", 1e6)):
         if count >= size:
-            return f"{_short(count / size)} {unit}"
-    return f"{_short(count)} FLOP"
+            return f"{short(count / size)} {unit}"
+    return f"{short(count)} FLOP"
 
 
 def _allocation_hints(workload: Workload, target: Target) -> Iterator[Hint]:
@@ -297,7 +276,7 @@ def _allocation_hints(workload: Workload, target: Target) -> Iterator[Hint]:
 def _allocation_hint(
     line: int, allocation: AllocationWork, workload: Workload, target: Target
 ) -> Hint:
-    size = bytes_text(allocation.partition_bytes)
+    size = size_text(allocation.partition_bytes)
     memory = allocation.buffer.upper()
     parts = [
         f"`{allocation.name}` {list(allocation.shape)} {allocation.dtype} takes {size} of each "
@@ -306,7 +285,7 @@ def _allocation_hint(
     held_at_once = allocation.partition_bytes
     if allocation.live_bytes is not None and allocation.live_bytes != held_at_once:
         held_at_once = allocation.live_bytes
-        parts.append(f"Up to {bytes_text(held_at_once)} of it are alive at once.")
+        parts.append(f"Up to {size_text(held_at_once)} of it are alive at once.")
     if allocation.banks:
         parts.append(f"It takes {allocation.banks} of the PSUM banks.")
     in_sbuf = allocation.buffer is Buffer.SBUF
@@ -314,16 +293,16 @@ def _allocation_hint(
     at = workload.sbuf_peak_line if in_sbuf else workload.psum_peak_line
     if peak and at is not None:
         held = workload.sbuf_holders if in_sbuf else workload.psum_holders
-        parts.append(f"At the fullest moment (line {at}) {bytes_text(peak)} of {memory} are alive")
+        parts.append(f"At the fullest moment (line {at}) {size_text(peak)} of {memory} are alive")
         first = held[0]
         if (first.name, first.line) == (allocation.name, line):
             parts[-1] += ", most of it this."
         else:
             parts[-1] += (
-                f"; `{first.name}` (line {first.line}) holds {bytes_text(first.partition_bytes)}."
+                f"; `{first.name}` (line {first.line}) holds {size_text(first.partition_bytes)}."
             )
     share = _memory_share(allocation, target)
-    text = f"{memory} {bytes_text(held_at_once)}/partition"
+    text = f"{memory} {size_text(held_at_once)}/partition"
     return Hint(line, "allocation", text, " ".join(parts), share)
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from accelopt_lsp.nki.figures import latency_text, size_text
 from accelopt_lsp.nki.profile import EngineUse, Profile, Provenance
 from accelopt_lsp.nki.reference.pages import ENGINE_NAMES
 from accelopt_lsp.server.hover_pages import strategy_line
 from accelopt_lsp.server.snapshot import KernelView, Learned
-from accelopt_lsp.server.wording import lens_title, milliseconds, size
+from accelopt_lsp.server.wording import lens_title
 
 MOST_LINES = 8
 MOST_GAPS = 6
@@ -60,7 +61,7 @@ def _bounds(profile: Profile) -> list[str]:
         rows += [_engine(use) for use in profile.engines if use.busy >= LEAST_SHARE]
     else:
         busy = sorted(profile.engine_busy_ms.items(), key=lambda item: -item[1])
-        rows += [f"- {_name(e)}: busy {milliseconds(ms)}" for e, ms in busy if ms > 0]
+        rows += [f"- {_name(e)}: busy {latency_text(ms)}" for e, ms in busy if ms > 0]
     return rows
 
 
@@ -70,7 +71,7 @@ def _engine(use: EngineUse) -> str:
         reached = 100 * use.achieved / use.attainable
         text += f", then at {reached:.0f} % of the rate that it can reach"
     if use.mean_bytes is not None:
-        text += f" ({use.instructions:,} transfers, descriptors of {size(use.mean_bytes)})"
+        text += f" ({use.instructions:,} transfers, descriptors of {size_text(use.mean_bytes)})"
     return text
 
 
@@ -87,7 +88,7 @@ def _dear_lines(profile: Profile, lines: Sequence[str]) -> list[str]:
         share = f" ({100 * weight / profile.latency_ms:.0f} %)" if profile.latency_ms else ""
         text = lines[row.line - 1].strip() if 1 <= row.line <= len(lines) else ""
         code = f" `{text.replace('`', '')}`" if text else ""
-        rows.append(f"- line {row.line}, {_name(row.engine)}: {milliseconds(weight)}{share}{code}")
+        rows.append(f"- line {row.line}, {_name(row.engine)}: {latency_text(weight)}{share}{code}")
     if rows:
         kind = "on the critical path" if critical else "of engine time"
         rows.insert(0, f"The dearest lines, by milliseconds {kind}:\n")
@@ -97,7 +98,7 @@ def _dear_lines(profile: Profile, lines: Sequence[str]) -> list[str]:
 def _gaps(profile: Profile) -> list[str]:
     latency = profile.latency_ms
     return [
-        f"- {_name(gap.engine)} {gap.reason()}: {milliseconds(gap.total_ms)} in {gap.count:,} gaps"
+        f"- {_name(gap.engine)} {gap.reason()}: {latency_text(gap.total_ms)} in {gap.count:,} gaps"
         for gap in (profile.idle or ())[:MOST_GAPS]
         if latency and gap.total_ms >= LEAST_SHARE * latency
     ]
@@ -106,22 +107,24 @@ def _gaps(profile: Profile) -> list[str]:
 def _what_ifs(profile: Profile) -> list[str]:
     found = sorted(profile.what_ifs or (), key=lambda w: w.latency_ms)
     return [
-        f"- If {w.condition()}: {milliseconds(w.latency_ms)}, at most {w.speedup:.2f} times as fast"
+        f"- If {w.condition()}: {latency_text(w.latency_ms)}, at most {w.speedup:.2f} times as fast"
         for w in found
     ]
 
 
 def _traffic(kernel: KernelView, profile: Profile) -> list[str]:
     issued, work = profile.issued, kernel.workload
-    read = f"- HBM: {size(issued.hbm_read_bytes)} read"
+    read = f"- HBM: {size_text(issued.hbm_read_bytes)} read"
     if work is not None and work.compulsory_read_bytes is not None:
-        read += f" ({size(work.compulsory_read_bytes)} if every byte were read once)"
-    rows = [f"{read}, {size(issued.hbm_write_bytes)} written"]
+        read += f" ({size_text(work.compulsory_read_bytes)} if every byte were read once)"
+    rows = [f"{read}, {size_text(issued.hbm_write_bytes)} written"]
     for memory in ("sbuf", "psum"):
         peak = getattr(work, f"{memory}_peak_bytes", None)
         line = getattr(work, f"{memory}_peak_line", None)
         if peak and line is not None:
-            rows.append(f"- {memory.upper()}: at most {size(peak)} a partition, at line {line}")
+            rows.append(
+                f"- {memory.upper()}: at most {size_text(peak)} a partition, at line {line}"
+            )
     return rows
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from accelopt_lsp.nki.dialects import Dialect
+from accelopt_lsp.nki.figures import size_text, time_text
 from accelopt_lsp.nki.instructions import INSTRUCTIONS
 from accelopt_lsp.nki.profile import Provenance
 from accelopt_lsp.nki.reference.names import OLDEST, Name, constant_value
@@ -27,7 +28,6 @@ from accelopt_lsp.nki.workload import (
 )
 from accelopt_lsp.server.markup import escaped
 from accelopt_lsp.server.snapshot import KernelView, Learned
-from accelopt_lsp.server.wording import nanoseconds, size
 
 MOST_WAITS = 2
 """Tiles that iterations wait for, which a page on a loop names."""
@@ -124,13 +124,13 @@ def cost_here(work: LineWork, kernel: KernelView) -> str:
     if work.shape is not None:
         lines[0] += f" ({work.shape.describe()})"
     engine = ENGINE_NAMES.get(work.engine, work.engine)
-    lines.append(f"{engine}: {nanoseconds(work.engine_ns)}{_share(work, workload)}")
+    lines.append(f"{engine}: {time_text(work.engine_ns)}{_share(work, workload)}")
     lines += work.derivation[:1]
     moved = work.issued.hbm_read_bytes + work.issued.hbm_write_bytes
     if moved:
-        text = f"HBM: {size(moved)} in {work.issued.dma_descriptors:,} descriptors"
+        text = f"HBM: {size_text(moved)} in {work.issued.dma_descriptors:,} descriptors"
         if work.descriptor_bytes is not None:
-            text += f" of {size(work.descriptor_bytes)}"
+            text += f" of {size_text(work.descriptor_bytes)}"
         lines.append(text)
     if work.reload_factor is not None and work.reload_factor > 1:
         over = ", ".join(f"`{name}` (line {line})" for line, name, _ in work.reload_loops)
@@ -138,7 +138,7 @@ def cost_here(work: LineWork, kernel: KernelView) -> str:
         lines.append(f"Every byte is read {work.reload_factor:.3g} times{again}")
     lines += what_ifs(kernel, lambda load: load.line == work.line)
     if work.sbuf_live_bytes and workload is not None and workload.sbuf_peak_line == work.line:
-        lines.append(f"SBUF is fullest here: {size(work.sbuf_live_bytes)} per partition")
+        lines.append(f"SBUF is fullest here: {size_text(work.sbuf_live_bytes)} per partition")
     traced = work.provenance is not Provenance.ESTIMATED
     head = f"**Here, {'traced' if traced else 'estimated'} for {kernel.target}**\n"
     return head + "\n".join(f"- {line}" for line in lines)
@@ -157,7 +157,7 @@ def what_ifs(kernel: KernelView, concerns: Callable[[RepeatedLoad], bool]) -> li
     found = [load for load in kernel.repeated_loads if concerns(load)]
     return [
         f"If line {load.line} loaded every byte of `{load.tensor or 'its tensor'}` once: "
-        f"{nanoseconds(load.before_ns)} to {nanoseconds(load.after_ns)} (estimated)"
+        f"{time_text(load.before_ns)} to {time_text(load.after_ns)} (estimated)"
         for load in found[:MOST_LOADS]
         if load.before_ns >= LEAST_GAIN * load.after_ns
     ]
@@ -198,10 +198,10 @@ def _scope(inside: Sequence[LineWork], workload: Workload) -> Iterator[str]:
         total = workload.issued.engine_ns.get(engine, 0.0)
         share = f" ({100 * ns / total:.0f} % of the kernel's)" if total > 0 else ""
         if ns > 0:
-            yield f"{ENGINE_NAMES.get(engine, engine)}: {nanoseconds(ns)}{share}"
+            yield f"{ENGINE_NAMES.get(engine, engine)}: {time_text(ns)}{share}"
     moved = sum(w.issued.hbm_read_bytes + w.issued.hbm_write_bytes for w in inside)
     if moved:
-        yield f"HBM: {size(moved)}"
+        yield f"HBM: {size_text(moved)}"
     issued = sum(w.issued.total_instructions for w in inside)
     if issued:
         yield f"Instructions: {issued:,}"
@@ -216,7 +216,7 @@ def _memory(inside: Sequence[LineWork], workload: Workload) -> Iterator[str]:
         live = [(getattr(w, f"{memory}_live_bytes") or 0, w.line) for w in inside]
         most, line = max(live, default=(0, 0))
         if most:
-            text = f"{memory.upper()} holds up to {size(most)} per partition (line {line})"
+            text = f"{memory.upper()} holds up to {size_text(most)} per partition (line {line})"
             if peak_line is not None and any(w.line == peak_line for w in inside):
                 text += f": {_holders(holders)}" if holders else ""
             yield text
@@ -224,7 +224,7 @@ def _memory(inside: Sequence[LineWork], workload: Workload) -> Iterator[str]:
 
 def _holders(holders: Iterable[Holder]) -> str:
     largest = list(holders)[:3]
-    return ", ".join(f"`{h.name or 'a result'}` {size(h.partition_bytes)}" for h in largest)
+    return ", ".join(f"`{h.name or 'a result'}` {size_text(h.partition_bytes)}" for h in largest)
 
 
 def _waits(wait: Dependence) -> str:
@@ -241,13 +241,13 @@ def allocation_page(allocation: AllocationWork, kernel: KernelView) -> str:
     where = allocation.buffer.upper()
     capacity = _capacity(get_target(kernel.target), allocation.buffer)
     share = f", {100 * allocation.partition_bytes / capacity:.1f} % of {where}" if capacity else ""
-    lines = [f"{size(allocation.partition_bytes)} per partition{share}"]
+    lines = [f"{size_text(allocation.partition_bytes)} per partition{share}"]
     if allocation.live_bytes and allocation.live_bytes > allocation.partition_bytes:
-        lines.append(f"Up to {size(allocation.live_bytes)} of it are alive at once")
+        lines.append(f"Up to {size_text(allocation.live_bytes)} of it are alive at once")
     sbuf = allocation.buffer == "sbuf"
     peak = workload.sbuf_peak_bytes if sbuf else workload.psum_peak_bytes
     if peak is not None and capacity:
-        lines.append(f"Fullest moment of the kernel: {size(peak)} of {size(capacity)}")
+        lines.append(f"Fullest moment of the kernel: {size_text(peak)} of {size_text(capacity)}")
     holders = workload.sbuf_holders if sbuf else workload.psum_holders
     if len(holders) > 1:
         at = workload.sbuf_peak_line if sbuf else workload.psum_peak_line
@@ -274,15 +274,15 @@ def tensor_page(tensor: TensorTraffic, kernel: KernelView) -> str:
         ("Written", tensor.written_bytes, tensor.distinct_written_bytes),
     ):
         if moved:
-            text = f"{verb}: {size(moved)}"
+            text = f"{verb}: {size_text(moved)}"
             if distinct:
                 text += f", every byte {moved / distinct:.3g} times" if moved > distinct else ""
-                text += f" ({size(distinct)} of it)" if distinct < tensor.size_bytes else ""
+                text += f" ({size_text(distinct)} of it)" if distinct < tensor.size_bytes else ""
             lines.append(text)
     if tensor.lines:
         lines.append(f"Loaded at line {', '.join(map(str, tensor.lines))}")
     lines += what_ifs(kernel, lambda load: load.tensor == tensor.name)
-    head = f"**`{tensor.name}`**: {size(tensor.size_bytes)} in HBM"
+    head = f"**`{tensor.name}`**: {size_text(tensor.size_bytes)} in HBM"
     return "\n".join((head, "", *(f"- {line}" for line in lines)))
 
 

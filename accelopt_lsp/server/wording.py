@@ -2,35 +2,13 @@
 
 from __future__ import annotations
 
+from accelopt_lsp.nki.figures import latency_text, size_text
 from accelopt_lsp.nki.profile import Profile, Provenance
 from accelopt_lsp.nki.reference.pages import ENGINE_NAMES
 from accelopt_lsp.server.snapshot import KernelView
 
 MOST_GAPS = 3
 """Idle gaps that an explanation names."""
-
-
-def milliseconds(value: float) -> str:
-    """``35.2 ms``, ``812 µs``, ``95 ns``: three significant digits."""
-    if value >= 1:
-        return f"{value:.3g} ms" if value < 1000 else f"{value / 1000:.3g} s"
-    if value >= 1e-3:
-        return f"{value * 1e3:.3g} µs"
-    return f"{value * 1e6:.3g} ns"
-
-
-def nanoseconds(value: float) -> str:
-    return milliseconds(value * 1e-6)
-
-
-def size(count: float) -> str:
-    """Bytes in binary units: ``512 B``, ``2 KiB``, ``8.44 GiB``."""
-    value = float(count)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if value < 1024 or unit == "GiB":
-            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.3g} {unit}"
-        value /= 1024
-    raise AssertionError("unreachable")
 
 
 def lens_title(kernel: KernelView) -> str:
@@ -49,10 +27,10 @@ def profile_line(profile: Profile) -> str:
         unknown = ", ".join(profile.unknown_instructions)
         parts.append(f"Latency unknown{f' (no cost for {unknown})' if unknown else ''}")
     else:
-        text = f"{milliseconds(profile.latency_ms)} {profile.provenance}"
+        text = f"{latency_text(profile.latency_ms)} {profile.provenance}"
         interval = profile.uncertainty
         if interval is not None:
-            text += f" ({milliseconds(interval.low_ms)} to {milliseconds(interval.high_ms)})"
+            text += f" ({latency_text(interval.low_ms)} to {latency_text(interval.high_ms)})"
             if interval.extrapolated:
                 text += ", extrapolated"
         parts.append(text)
@@ -87,13 +65,13 @@ def line_facts(profile: Profile, line: int) -> list[str]:
             if row.critical_ms is None or row.busy_ms is None:
                 continue
             share = f"{100 * row.critical_ms / latency:.0f} % of the critical path"
-            facts.append(f"{name}: busy {milliseconds(row.busy_ms)}, {share}")
+            facts.append(f"{name}: busy {latency_text(row.busy_ms)}, {share}")
     for gap in profile.idle or ():
         if gap.line == line and gap.total_ms >= 0.01 * latency:
             name = ENGINE_NAMES.get(gap.engine, gap.engine)
             facts.append(
                 f"{name} {gap.reason().replace(f' of line {line}', '')}: "
-                f"{milliseconds(gap.total_ms)} in {gap.count:,} gaps"
+                f"{latency_text(gap.total_ms)} in {gap.count:,} gaps"
             )
     for what_if in profile.what_ifs or ():
         if what_if.line == line:
@@ -107,13 +85,14 @@ def explain_kernel(kernel: KernelView) -> str:
     profile = kernel.profile
     if profile is not None:
         busy = sorted(profile.engine_busy_ms.items(), key=lambda item: -item[1])
-        lines += [f"{ENGINE_NAMES.get(e, e)}: busy {milliseconds(ms)}" for e, ms in busy if ms > 0]
+        lines += [f"{ENGINE_NAMES.get(e, e)}: busy {latency_text(ms)}" for e, ms in busy if ms > 0]
         for gap in (profile.idle or ())[:MOST_GAPS]:
             name = ENGINE_NAMES.get(gap.engine, gap.engine)
-            lines.append(f"{name} idle {milliseconds(gap.total_ms)}: {gap.reason()}")
+            lines.append(f"{name} idle {latency_text(gap.total_ms)}: {gap.reason()}")
         issued = profile.issued
         lines.append(
-            f"HBM: {size(issued.hbm_read_bytes)} read, {size(issued.hbm_write_bytes)} written"
+            f"HBM: {size_text(issued.hbm_read_bytes)} read, "
+            f"{size_text(issued.hbm_write_bytes)} written"
         )
         lines += profile.notes
     return "\n".join(lines)

@@ -7,12 +7,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from accelopt_lsp.analysis.dependences import Use
-from accelopt_lsp.analysis.hints import bytes_text, time_text
 from accelopt_lsp.analysis.rules.base import Context, Rule
 from accelopt_lsp.analysis.rules.slow import LEAST_SHARE, SlowRule, percent, turning
 from accelopt_lsp.analysis.tree import function_node, span_of
 from accelopt_lsp.nki.diagnostics import Diagnostic, Severity
 from accelopt_lsp.nki.dialects import Dialect
+from accelopt_lsp.nki.figures import size_text, time_text
 from accelopt_lsp.nki.operands import Buffer, Engine
 from accelopt_lsp.nki.workload import Dependence, Waiting
 
@@ -63,12 +63,12 @@ class SpillPressure(SlowRule):
         rate = target["dma_engine_rate"] * target["dma_engines"]
         share = min(1.0, 2 * spilled / rate / context.latency_ns)
         text = (
-            f"about {bytes_text(live)} of SBUF a partition are live at line "
-            f"{work.sbuf_peak_line}, {bytes_text(usable)} can be used: expect spills; "
-            f"`{holder.name or 'this tile'}` holds {bytes_text(holder.partition_bytes)}"
+            f"about {size_text(live)} of SBUF a partition are live at line "
+            f"{work.sbuf_peak_line}, {size_text(usable)} can be used: expect spills; "
+            f"`{holder.name or 'this tile'}` holds {size_text(holder.partition_bytes)}"
         )
         related = tuple(
-            context.related(h.line, f"`{h.name}` holds {bytes_text(h.partition_bytes)}")
+            context.related(h.line, f"`{h.name}` holds {size_text(h.partition_bytes)}")
             for h in work.sbuf_holders[1:4]
             if h.name and h.partition_bytes >= live / 20
         )

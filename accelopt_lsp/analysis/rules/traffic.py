@@ -7,7 +7,6 @@ from math import prod
 
 from accelopt_lsp.analysis.affine import Var
 from accelopt_lsp.analysis.coverage import free_loops
-from accelopt_lsp.analysis.hints import bytes_text
 from accelopt_lsp.analysis.machine import Record
 from accelopt_lsp.analysis.rules.base import Context
 from accelopt_lsp.analysis.rules.slow import (
@@ -22,6 +21,7 @@ from accelopt_lsp.analysis.workload import loaded_view, reload_factor
 from accelopt_lsp.nki.costs import dma_transpose_ns
 from accelopt_lsp.nki.diagnostics import Diagnostic, Fix, Related, Severity
 from accelopt_lsp.nki.dialects import Dialect
+from accelopt_lsp.nki.figures import size_text
 from accelopt_lsp.nki.operands import Buffer
 from accelopt_lsp.nki.work import Route
 
@@ -78,7 +78,7 @@ class RepeatedLoad(SlowRule):
         read = site.issued.hbm_read_bytes
         text = (
             f"every byte of {name} that is loaded here is loaded {factor:.3g} times: "
-            f"{bytes_text(read)} instead of {bytes_text(read / factor)}"
+            f"{size_text(read)} instead of {size_text(read / factor)}"
         )
         fix = None
         related: tuple[Related, ...] = ()
@@ -185,7 +185,7 @@ class SmallTransfer(SlowRule):
                 pieces = sum(sizes.values())
                 share = transfer_matters(context, site, 1 - smallest / SMALL_PIECE)
                 text = (
-                    f"this transfer splits into {pieces} pieces of {bytes_text(smallest)}; "
+                    f"this transfer splits into {pieces} pieces of {size_text(smallest)}; "
                     f"pieces below {SMALL_PIECE} B take as long as pieces of {SMALL_PIECE} B"
                 )
             else:
@@ -198,7 +198,7 @@ class SmallTransfer(SlowRule):
                     continue
                 share *= 1 - spent / queue
                 text = (
-                    f"{site.runs} transfers of {bytes_text(each)} each occupy their queue for "
+                    f"{site.runs} transfers of {size_text(each)} each occupy their queue for "
                     f"{queue / site.runs:.0f} ns, and move their bytes in "
                     f"{spent / site.runs:.0f} ns: fewer and larger ones are faster"
                 )
@@ -349,7 +349,7 @@ class CopyByDma(SlowRule):
             )
             moved = site.traffic.routes[Route.SBUF_COPY]
             text = (
-                f"a DMA copies {bytes_text(moved)} within the same partitions of SBUF, "
+                f"a DMA copies {size_text(moved)} within the same partitions of SBUF, "
                 f"{target['dma_completion_ns'] / 1000:.1f} us each time until the data is there; "
                 "use tensor_copy"
             )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import evolve
 from lsprotocol import types as lsp
 
+from accelopt_lsp.nki.figures import latency_text
 from accelopt_lsp.nki.lines import split_lines
 from accelopt_lsp.server.documents import Document
 from accelopt_lsp.server.edits import text_edits, workspace_edit
@@ -20,7 +21,6 @@ from accelopt_lsp.server.features.kernels import FoundKernel, find_kernel
 from accelopt_lsp.server.features.running import Run, start_run
 from accelopt_lsp.server.jobs import JobError
 from accelopt_lsp.server.snapshot import Outcome, Request
-from accelopt_lsp.server.wording import milliseconds
 
 if TYPE_CHECKING:
     from accelopt_lsp.server.app import App
@@ -175,7 +175,7 @@ async def recheck(
 
 def no_improvement(run: Run, outcome: Outcome) -> str:
     latency = outcome.profile.latency_ms if outcome.profile is not None else None
-    figure = f" ({milliseconds(latency)})" if latency is not None else ""
+    figure = f" ({latency_text(latency)})" if latency is not None else ""
     tried = f"{outcome.evaluations} candidate{'s' * (outcome.evaluations != 1)}"
     text = f"No faster version of {run.kernel}{figure} was found; {tried} evaluated."
     return text + "".join(f" {note[0].upper()}{note[1:]}." for note in outcome.notes if note)
@@ -191,7 +191,7 @@ def summary(run: Run, outcome: Outcome) -> str:
     if before is not None and after is not None and outcome.best is not None:
         provenance = outcome.best.provenance
         parts.append(
-            f"({milliseconds(before)} to {milliseconds(after)}, {provenance}, "
+            f"({latency_text(before)} to {latency_text(after)}, {provenance}, "
             f"{outcome.best.target})"
         )
     text = " ".join(parts) + "."
