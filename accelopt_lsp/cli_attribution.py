@@ -121,7 +121,7 @@ def _gaps(gaps: Sequence[IdleGap], latency_ms: float) -> Table:
             gap.engine,
             f"{gap.total_ms / latency_ms:.1%}",
             f"{gap.count:,}",
-            f"{gap.largest_ms * 1e3:.1f} us",
+            f"{gap.largest_ms * 1e3:.1f} µs",
             gap.reason(),
         )
     return table
@@ -131,6 +131,6 @@ def _what_ifs(found: Sequence[WhatIf]) -> Table:
     table = _table("what if", ("", "latency", "at most"))
     for what_if in found:
         ms = what_if.latency_ms
-        latency = f"{ms:.3f} ms" if ms >= 0.1 else f"{ms * 1e3:.1f} us"
+        latency = f"{ms:.3f} ms" if ms >= 0.1 else f"{ms * 1e3:.1f} µs"
         table.add_row(what_if.condition(), latency, f"{what_if.speedup:.2f}x")
     return table

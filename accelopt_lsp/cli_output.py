@@ -108,7 +108,7 @@ def search_progress(show: bool) -> Iterator[Any]:
 def milliseconds(value: float | None) -> str:
     if value is None:
         return "unknown"
-    return f"{value:.3f} ms" if value >= 0.1 else f"{value * 1000:.1f} us"
+    return f"{value:.3f} ms" if value >= 0.1 else f"{value * 1000:.1f} µs"
 
 
 def size(value: float | None) -> str:

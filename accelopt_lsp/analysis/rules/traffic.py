@@ -21,7 +21,7 @@ from accelopt_lsp.analysis.workload import loaded_view, reload_factor
 from accelopt_lsp.nki.costs import dma_transpose_ns
 from accelopt_lsp.nki.diagnostics import Diagnostic, Fix, Related, Severity
 from accelopt_lsp.nki.dialects import Dialect
-from accelopt_lsp.nki.figures import size_text
+from accelopt_lsp.nki.figures import size_text, time_text
 from accelopt_lsp.nki.operands import Buffer
 from accelopt_lsp.nki.work import Route
 
@@ -350,7 +350,7 @@ class CopyByDma(SlowRule):
             moved = site.traffic.routes[Route.SBUF_COPY]
             text = (
                 f"a DMA copies {size_text(moved)} within the same partitions of SBUF, "
-                f"{target['dma_completion_ns'] / 1000:.1f} us each time until the data is there; "
+                f"{time_text(target['dma_completion_ns'])} each time until the data is there; "
                 "use tensor_copy"
             )
             yield from self.report(context, site.node, share, text)
