@@ -143,7 +143,7 @@ class App:
 
     def _read(self, document: Document) -> None:
         """What the tree shows is known: show it while the rest is computed."""
-        if not self.client.pulls_diagnostics:
+        if self.pushes(document.uri):
             self.publish(document)
 
     def _analysed(self, document: Document) -> None:
@@ -155,13 +155,18 @@ class App:
         self._problems[document.uri] = problem
         if analysed is not None and analysed.snapshot.project is not None:
             self._publish_project(*analysed.snapshot.project)
-        if not self.client.pulls_diagnostics:
+        if self.pushes(document.uri):
             self.publish(document)
         self.refresh(diagnostics=document.uri in self.answered_early)
         self.answered_early.discard(document.uri)
 
+    def pushes(self, uri: str) -> bool:
+        """Whether a document's diagnostics are pushed: no client is sure to pull those of cells."""
+        notebook = self.server.notebooks.get(uri)
+        return not self.client.pulls_diagnostics or (notebook is not None and not notebook.pulled)
+
     def publish(self, document: Document) -> None:
-        """Push diagnostics to a client that does not pull them."""
+        """Push the diagnostics of a document that are not pulled."""
         from accelopt_lsp.server.features.diagnostics import diagnostics_of
 
         self.server.text_document_publish_diagnostics(
@@ -216,10 +221,10 @@ class App:
         document = self.documents.get(uri)
         if document is None:
             return
+        if self.pushes(uri):
+            self.publish(document)
         if self.client.pulls_diagnostics:
             self.refresh()
-        else:
-            self.publish(document)
 
     def reanalyse(self) -> None:
         """Settings changed: every open document is analysed again."""

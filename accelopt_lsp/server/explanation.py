@@ -9,7 +9,7 @@ from accelopt_lsp.nki.profile import EngineUse, Profile, Provenance
 from accelopt_lsp.nki.reference.pages import ENGINE_NAMES
 from accelopt_lsp.server.hover_pages import strategy_line
 from accelopt_lsp.server.snapshot import KernelView, Learned
-from accelopt_lsp.server.wording import lens_title
+from accelopt_lsp.server.wording import gaps, lens_title
 
 MOST_LINES = 8
 MOST_GAPS = 6
@@ -98,7 +98,7 @@ def _dear_lines(profile: Profile, lines: Sequence[str]) -> list[str]:
 def _gaps(profile: Profile) -> list[str]:
     latency = profile.latency_ms
     return [
-        f"- {_name(gap.engine)} {gap.reason()}: {latency_text(gap.total_ms)} in {gap.count:,} gaps"
+        f"- {_name(gap.engine)} {gap.reason()}: {latency_text(gap.total_ms)} in {gaps(gap.count)}"
         for gap in (profile.idle or ())[:MOST_GAPS]
         if latency and gap.total_ms >= LEAST_SHARE * latency
     ]

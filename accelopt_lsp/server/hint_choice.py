@@ -10,7 +10,7 @@ from accelopt_lsp.server.snapshot import HintView
 
 HINT_KINDS = ("loop", "shape", "dma", "compute", "allocation", "reload")
 _RANK = {kind: rank for rank, kind in enumerate(("reload", "dma", "compute", "loop", "allocation"))}
-"""What a line shows if several hints weigh the same; shapes come last."""
+"""What a line shows if several hints weigh the same; shapes come last, whatever they weigh."""
 THRESHOLD_PERCENT = 1.0
 MEMORY_FACTOR = 5.0
 """A tile is worth a look from so many times the threshold on: kernels hold many small ones."""
@@ -35,7 +35,11 @@ class HintChoice:
         """The chosen ones with their numbers, in the order in which they came."""
         wanted = [(n, h) for n, h in enumerate(hints) if h.kind in self.kinds]
         if self.rich:
-            yield from wanted
+            seen: set[tuple[int, str]] = set()
+            for number, hint in wanted:
+                if (hint.line, hint.text) not in seen:
+                    seen.add((hint.line, hint.text))
+                    yield number, hint
             return
         best: dict[int, tuple[int, HintView]] = {}
         for number, hint in wanted:
@@ -57,5 +61,6 @@ class HintChoice:
 
 
 def _weight(hint: HintView) -> tuple[float, int]:
-    rank = _RANK.get(hint.kind, len(_RANK))
-    return (-1.0 if hint.share is None else hint.share, -rank)
+    if hint.kind not in _RANK:
+        return (-1.0, -len(_RANK))
+    return (-1.0 if hint.share is None else hint.share, -_RANK[hint.kind])

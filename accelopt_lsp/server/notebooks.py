@@ -36,6 +36,7 @@ class Notebook:
         cells: texts of Python cells by the URI of the cell.
         layout: how the cells make up the document.
         marked: URIs of the cells that diagnostics were pushed for.
+        pulled: the client has asked for diagnostics of a cell.
     """
 
     uri: str
@@ -44,6 +45,7 @@ class Notebook:
     cells: dict[str, Document] = field(factory=dict)
     layout: Layout = field(factory=Layout)
     marked: set[str] = field(factory=set)
+    pulled: bool = False
 
     def arrange(self) -> str:
         """Lay the cells out anew; gives the document's text."""

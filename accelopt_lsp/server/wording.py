@@ -11,6 +11,10 @@ MOST_GAPS = 3
 """Idle gaps that an explanation names."""
 
 
+def gaps(count: int) -> str:
+    return "1 gap" if count == 1 else f"{count:,} gaps"
+
+
 def lens_title(kernel: KernelView) -> str:
     """One line over a kernel: latency, interval, provenance, bound, percent of peak, target."""
     profile = kernel.profile
@@ -71,7 +75,7 @@ def line_facts(profile: Profile, line: int) -> list[str]:
             name = ENGINE_NAMES.get(gap.engine, gap.engine)
             facts.append(
                 f"{name} {gap.reason().replace(f' of line {line}', '')}: "
-                f"{latency_text(gap.total_ms)} in {gap.count:,} gaps"
+                f"{latency_text(gap.total_ms)} in {gaps(gap.count)}"
             )
     for what_if in profile.what_ifs or ():
         if what_if.line == line:

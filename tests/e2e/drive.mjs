@@ -149,13 +149,111 @@ async function apply() {
   vscode.log(`verified: ${profile.latency_ms} ms, ${profile.provenance}`);
 }
 
-const scenarios = { missingServer, restricted, analysis, cancel, discard, apply };
+/** What stands over the kernel. */
+function lens(text) {
+  return vscode.editor.locator('.codelens-decoration', { hasText: text }).first();
+}
+
+/** A link there; VS Code shows texts that it remembers at once, and makes them links later. */
+async function follow(text) {
+  await vscode.editor.locator('.codelens-decoration a', { hasText: text }).first().click();
+}
+
+/** A click on Profile replaces the estimate by a simulated figure. */
+async function profile() {
+  await follow(/^Profile$/);
+  await lens(/simulated/).waitFor();
+  await vscode.shot('profiled');
+  await vscode.clearToasts();
+}
+
+/** A trace is kept where the user wants it. */
+async function timeline() {
+  await follow(/^Timeline$/);
+  const said = vscode.toasts.filter({ hasText: 'Perfetto' }).first();
+  await said.waitFor();
+  await vscode.shot('timeline');
+  await said.getByRole('button', { name: 'Save As' }).click();
+  const input = vscode.page.locator('.quick-input-widget input').first();
+  await input.waitFor();
+  await vscode.page.keyboard.press('Enter');
+  await until(() => vscode.exists('weigh.trace.json'), 10_000, () => 'no trace was saved');
+  assert.ok(JSON.parse(vscode.read('weigh.trace.json')).traceEvents.length > 10);
+  await vscode.clearToasts();
+}
+
+async function explain() {
+  await intoKernel();
+  await vscode.command('AccelOpt: Explain the Bottleneck');
+  await vscode.page.locator('.tab.active', { hasText: /weigh\.md/ }).waitFor();
+  const frame = vscode.page.frameLocator('iframe.webview.ready').frameLocator('#active-frame');
+  await frame.getByRole('heading', { name: 'What bounds it' }).waitFor();
+  await vscode.shot('explained');
+  await vscode.backTo(FILE);
+}
+
+/** The target is asked for, and stands in the directive afterwards. */
+async function target() {
+  await follow(/^Target$/);
+  const question = vscode.toasts.filter({ hasText: 'trn2' }).first();
+  await question.waitFor();
+  await vscode.shot('target');
+  await question.getByRole('button', { name: 'trn2' }).click();
+  await vscode.lines.filter({ hasText: 'target=trn2' }).first().waitFor();
+  await lens(/trn2/).waitFor();
+  await vscode.command('Undo');
+  await lens(/trn1/).waitFor();
+  await vscode.clearToasts();
+}
+
+/** A server that is killed comes back, and with it what it shows. */
+async function killed() {
+  const pids = vscode.pids(/accelopt_lsp serve/);
+  assert.ok(pids.length > 0, 'no server to kill');
+  for (const pid of pids) process.kill(pid, 'SIGKILL');
+  const anew = () => vscode.pids(/accelopt_lsp serve/).filter((pid) => !pids.includes(pid));
+  await until(() => anew().length > 0, 30_000, () => 'the server was not started again');
+  await vscode.page.locator(READY).waitFor();
+  await lens(/ms|µs/).waitFor();
+  await vscode.shot('restarted');
+  await vscode.clearToasts();
+}
+
+/** A kernel in a cell, whose imports are in another, gets the same. */
+async function notebook() {
+  const { page } = vscode;
+  await vscode.openFile('cells.ipynb');
+  const cells = page.locator('.notebookOverlay');
+  await cells.first().waitFor();
+  const shown = cells.locator('.codelens-decoration').filter({ hasText: /ms|µs/ });
+  await shown.first().waitFor();
+  const hints = cells.locator('.view-line span[class*="dyn-rule"]').filter({ hasText: /\d/ });
+  await hints.first().waitFor();
+  await cells.locator('.squiggly-info, .squiggly-warning').first().waitFor();
+  await vscode.shot('notebook');
+  await cells.locator('.codelens-decoration a', { hasText: /^Profile$/ }).first().click();
+  await cells.locator('.codelens-decoration').filter({ hasText: /simulated/ }).first().waitFor();
+  await vscode.shot('notebook-profiled');
+  await vscode.clearToasts();
+  await vscode.backTo(FILE);
+}
+
+const SET_UP = ['missingServer', 'restricted'];
+const scenarios = { missingServer, restricted, analysis, cancel, discard,
+  profile, timeline, explain, target, killed, notebook, apply };
+
+/** Those that E2E_ONLY names, after the first two, which set the editor up. */
+function chosen() {
+  const only = process.env.E2E_ONLY?.split(',');
+  const wanted = ([name]) => only === undefined || [...SET_UP, ...only].includes(name);
+  return Object.entries(scenarios).filter(wanted);
+}
 
 async function main() {
   vscode.configure({ 'accelopt.python': '/nowhere/python3' });
   await vscode.open(FILE);
   vscode.log('editor open');
-  for (const [name, scenario] of Object.entries(scenarios)) {
+  for (const [name, scenario] of chosen()) {
     await scenario();
     vscode.log(`ok ${name}`);
   }

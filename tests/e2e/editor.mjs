@@ -88,7 +88,9 @@ export class Editor {
     this.page.setDefaultTimeout(60_000);
     this.page.on('request', (request) => {
       const { protocol, hostname } = new URL(request.url());
-      if (/^(https?|wss?):$/.test(protocol) && hostname !== '127.0.0.1') this.outside.add(hostname);
+      // A webview's resources have a host name that its service worker answers for.
+      const ours = hostname === '127.0.0.1' || hostname.endsWith('.vscode-resource.vscode-cdn.net');
+      if (/^(https?|wss?):$/.test(protocol) && !ours) this.outside.add(hostname);
     });
     const uri = `vscode-remote://127.0.0.1:${this.port}${path.join(this.workspace, file)}`;
     const payload = encodeURIComponent(JSON.stringify([['openFile', uri]]));
@@ -114,6 +116,10 @@ export class Editor {
 
   statusItem(text) {
     return this.page.locator('.statusbar-item', { hasText: text }).first();
+  }
+
+  exists(file) {
+    return existsSync(path.join(this.workspace, file));
   }
 
   read(file) {
@@ -145,6 +151,21 @@ export class Editor {
     await input.waitFor({ state: 'hidden' });
   }
 
+  /** Open a file of the workspace in the explorer. */
+  async openFile(file) {
+    const row = this.page.locator('.explorer-folders-view .monaco-list-row', { hasText: file });
+    await row.first().dblclick();
+    await this.page.locator('.tab.active', { hasText: file }).waitFor();
+  }
+
+  /** Close the other editors; what the test looks at is the first one's. */
+  async backTo(file) {
+    await this.page.locator('.tab', { hasText: file }).first().click();
+    await this.page.locator('.tab.active', { hasText: file }).waitFor();
+    await this.command('View: Close Other Editors in Group');
+    await this.lines.first().waitFor();
+  }
+
   /** Close every notification, so that the next one seen is a new one. */
   async clearToasts() {
     await this.command('Notifications: Clear All Notifications');
@@ -153,6 +174,16 @@ export class Editor {
 
   /** Command lines of the processes below the editor's server. */
   processes() {
+    return [...this.family().values()];
+  }
+
+  /** Ids of those whose command line matches. */
+  pids(pattern) {
+    return [...this.family()].filter(([, line]) => pattern.test(line)).map(([pid]) => pid);
+  }
+
+  /** Command lines by process id. */
+  family() {
     const parents = new Map();
     for (const pid of readdirSync('/proc').filter((name) => /^\d+$/.test(name))) {
       try {
@@ -169,7 +200,8 @@ export class Editor {
       const process = parents.get(pid);
       return process !== undefined && (process.parent === this.server || below(process.parent));
     };
-    return [...parents].filter(([pid]) => below(pid)).map(([, { line }]) => line);
+    const found = [...parents].filter(([pid]) => below(pid));
+    return new Map(found.map(([pid, { line }]) => [Number(pid), line]));
   }
 
   /** What is left when a step failed: a picture, the page, and the editor's logs. */

@@ -31,7 +31,7 @@ attempt() {
   local state="$home/state" port
   rm -rf "$state" "$home/shots"
   mkdir -p "$state/data/User" "$state/extensions" "$state/xdg" "$state/workspace" "$home/shots"
-  cp "$here"/kernels/*.py "$state/workspace/"
+  cp "$here"/kernels/* "$state/workspace/"
   export XDG_CONFIG_HOME="$state/xdg" XDG_DATA_HOME="$state/xdg" XDG_CACHE_HOME="$state/xdg"
   export ACCELOPT_DATA_DIR="$state/xdg/accelopt"
   # No extension gallery: the test talks to no outside host.

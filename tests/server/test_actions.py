@@ -77,6 +77,14 @@ async def test_actions_inside_a_kernel(session: Session) -> None:
     assert await session.actions(URI, 6, ["source.organizeImports"]) == []
 
 
+async def test_actions_of_a_file_just_opened(session: Session) -> None:
+    await session.start()
+    uri = session.open("file:///k.py", f"# pause\n{KERNEL}")
+    line = 1 + KERNEL[: KERNEL.index("def ")].count("\n")
+    titles = [action.title for action in await session.actions(uri, line)]
+    assert any(title.startswith("Optimize kernel") for title in titles)
+
+
 async def test_what_cannot_be_run_is_not_offered(session: Session) -> None:
     await session.start(options={"trusted": False})
     session.open(URI, KERNEL)

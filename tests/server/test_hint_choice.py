@@ -10,7 +10,7 @@ from accelopt_lsp.server.snapshot import HintView
 HINTS = (
     HintView(1, "loop", "4 trips", share=0.001),
     HintView(2, "loop", "n trips", repeats_source=True),
-    HintView(3, "compute", "1 us", share=0.2),
+    HintView(3, "compute", "1 µs", share=0.2),
     HintView(3, "dma", "load 1 KiB", share=0.3),
     HintView(3, "shape", "f32[128,1] in SBUF", share=0.3),
     HintView(4, "compute", "64 ns", share=0.004),
@@ -38,7 +38,7 @@ CHOICES = {
         HintChoice(kinds=frozenset({"shape"})),
         ["f32[128,1] in SBUF", "f32[128,1024] in SBUF"],
     ),
-    "compute": (HintChoice(kinds=frozenset({"compute"})), ["1 us", "64 ns each"]),
+    "compute": (HintChoice(kinds=frozenset({"compute"})), ["1 µs", "64 ns each"]),
     "nothing": (HintChoice(kinds=frozenset()), []),
 }
 
@@ -55,3 +55,16 @@ def test_each_kind_can_be_switched_off(kind: str) -> None:
     hints = [HintView(n, k, k, share=0.5) for n, k in enumerate(HINT_KINDS, 1)]
     choice = HintChoice(kinds=frozenset(HINT_KINDS) - {kind})
     assert [h.kind for _, h in choice.of(hints)] == [k for k in HINT_KINDS if k != kind]
+
+
+def test_a_shape_gives_way_to_a_time_that_a_run_has_made_smaller() -> None:
+    hints = [
+        HintView(1, "compute", "6 µs simulated", share=0.14),
+        HintView(1, "shape", "f32[1]", share=0.15),
+    ]
+    assert [hint.kind for _, hint in HintChoice().of(hints)] == ["compute"]
+
+
+def test_the_same_words_stand_once_on_a_line() -> None:
+    hints = [HintView(1, "shape", "f32[1]", detail) for detail in ("of a tile", "of a result")]
+    assert [hint.detail for _, hint in HintChoice(rich=True).of(hints)] == ["of a tile"]

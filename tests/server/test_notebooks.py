@@ -143,6 +143,15 @@ async def test_pushed_diagnostics_go_to_the_cells(session: Session):
     await session.until(lambda: not session.client.diagnostics.get(cell(1)))
 
 
+async def test_cells_are_pushed_to_clients_that_pull_files_alone(session: Session):
+    await session.start()
+    Cells(session, IMPORTS, SHOWN, KERNEL)
+    await session.until(lambda: session.client.diagnostics.get(cell(1)))
+    assert lines(await session.diagnostics(cell(1))) == [1]
+    # From the first pull on nothing is shown twice.
+    await session.until(lambda: not session.client.diagnostics[cell(1)])
+
+
 @pytest.mark.parametrize("how", ["deleted", "turned into text"])
 async def test_what_was_pushed_goes_with_its_cell(session: Session, how):
     await session.start(pull=False)

@@ -39,6 +39,9 @@ def register(app: App) -> None:
         if document is None:
             return []
         wanted = [str(getattr(k, "value", k)) for k in params.context.only or ()]
+        if document.concerns_nki and wanted != [FIX_ALL]:
+            # Right after opening, actions are worth a moment of waiting.
+            await app.shown_analysis(document, refreshes=True)
         found: list[lsp.CodeAction] = []
         if _wants(wanted, QUICK_FIX):
             found += _fixes(app, document, params.range)

@@ -37,6 +37,7 @@ def register(app: App) -> None:
         document = app.documents.get(params.text_document.uri)
         if document is None:
             return lsp.RelatedFullDocumentDiagnosticReport([])
+        _pulled_from(app, document)
         if app.client.refreshes_diagnostics:
             # What the tree shows comes at once; the client is told to ask again for the rest.
             await app.analyses.readable(document)
@@ -49,6 +50,17 @@ def register(app: App) -> None:
         if result == params.previous_result_id:
             return lsp.RelatedUnchangedDocumentDiagnosticReport(result)
         return lsp.RelatedFullDocumentDiagnosticReport(items, result_id=result)
+
+
+def _pulled_from(app: App, document: Document) -> None:
+    """Who pulls diagnostics of a notebook's cells is not pushed them as well."""
+    notebook = app.server.notebooks.get(document.uri)
+    if notebook is None or notebook.pulled:
+        return
+    notebook.pulled = True
+    if notebook.marked:
+        nothing = lsp.PublishDiagnosticsParams(document.uri, [])
+        app.server.text_document_publish_diagnostics(nothing)
 
 
 def current_diagnostics(app: App, document: Document) -> list[Diagnostic]:

@@ -32,11 +32,12 @@ async def find_kernel(app: App, arguments: tuple[object, ...]) -> FoundKernel | 
     if not isinstance(uri, str) or not isinstance(name, str | None):
         app.tell("This command needs a document's URI and a kernel's name.", lsp.MessageType.Error)
         return None
-    document = app.documents.get(uri)
+    notebook = app.server.notebooks.of_cell(uri)
+    document = app.documents.get(notebook.uri if notebook is not None else uri)
     if document is None:
         app.tell("Open the kernel's file first.", lsp.MessageType.Warning)
         return None
-    latest = app.analyses.latest(uri)
+    latest = app.analyses.latest(document.uri)
     if latest is None or latest.generation != document.generation:
         app.analyses.schedule(document, at_once=True)
     analysed = await app.analyses.current(document)

@@ -51,5 +51,5 @@ def register(app: App) -> None:
         app.analyses.forget(uri)
         app.findings.clear(uri)
         app.profiles = {k: v for k, v in app.profiles.items() if k[0] != uri}
-        if not app.client.pulls_diagnostics:
+        if app.pushes(uri):
             app.server.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, []))

@@ -7,7 +7,7 @@ import {
   type ExecuteCommandParams,
   type LanguageClient,
 } from 'vscode-languageclient/node';
-import { isKernelFile } from './kernels';
+import { isKernelFile } from './documents';
 import type { ModelKeys } from './models';
 import type { Session } from './session';
 
@@ -60,10 +60,9 @@ async function atCursor(session: Session, command: string): Promise<void> {
   }
   const uri = client.code2ProtocolConverter.asUri(editor.document.uri);
   try {
-    const kernel = await kernelAt(client, uri, editor.selection.active.line);
     const parameters: ExecuteCommandParams = {
       command,
-      arguments: kernel === undefined ? [uri] : [uri, kernel],
+      arguments: (await kernelAt(client, uri, editor.selection.active.line)) ?? [uri],
     };
     await client.sendRequest(ExecuteCommandRequest.type, parameters);
   } catch (error) {
@@ -74,14 +73,14 @@ async function atCursor(session: Session, command: string): Promise<void> {
 }
 
 /**
- * Name of the kernel at a line: what the server's own code actions there are about. Without one
- * the server takes the file's only kernel, or says which there are.
+ * Document and name of the kernel at a line: what the server's own code actions there are about.
+ * Without one the server takes the file's only kernel, or says which there are.
  */
 async function kernelAt(
   client: LanguageClient,
   uri: string,
   line: number,
-): Promise<string | undefined> {
+): Promise<[string, string] | undefined> {
   const position = { line, character: 0 };
   const actions = await client.sendRequest(CodeActionRequest.type, {
     textDocument: { uri },
@@ -91,9 +90,11 @@ async function kernelAt(
   const names = new Set<string>(Object.values(SERVER));
   for (const action of actions ?? []) {
     const command = typeof action.command === 'string' ? undefined : action.command;
-    const name: unknown = command?.arguments?.[1];
-    if (command !== undefined && names.has(command.command) && typeof name === 'string') {
-      return name;
+    const [document, name]: unknown[] = command?.arguments ?? [];
+    if (command !== undefined && names.has(command.command)) {
+      if (typeof document === 'string' && typeof name === 'string') {
+        return [document, name];
+      }
     }
   }
   return undefined;

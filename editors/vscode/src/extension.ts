@@ -1,6 +1,6 @@
 import * as vscode from 'vscode';
 import { registerCommands } from './commands';
-import { isKernelFile } from './kernels';
+import { isKernelFile } from './documents';
 import { ModelKeys } from './models';
 import { Session } from './session';
 
@@ -21,18 +21,20 @@ export function activate(context: vscode.ExtensionContext): void {
   session = current;
   context.subscriptions.push(log, current, ...registerCommands(current, keys));
 
-  // Every Python file activates the extension; only a kernel starts the server.
-  const consider = (document: vscode.TextDocument | undefined): void => {
-    if (isKernelFile(document)) {
+  // Every Python file activates the extension; only a kernel starts the server, and one whose
+  // import is still to be typed when it is typed.
+  const kernels = new WeakSet<vscode.TextDocument>();
+  const consider = (document: vscode.TextDocument): void => {
+    if (!kernels.has(document) && isKernelFile(document)) {
+      kernels.add(document);
       void current.start();
+      current.refreshStatus();
     }
   };
   context.subscriptions.push(
     vscode.workspace.onDidOpenTextDocument(consider),
-    vscode.workspace.onDidSaveTextDocument((document) => {
-      consider(document);
-      current.refreshStatus();
-    }),
+    vscode.workspace.onDidChangeTextDocument((event) => consider(event.document)),
+    vscode.workspace.onDidSaveTextDocument(() => current.refreshStatus()),
     vscode.workspace.onDidGrantWorkspaceTrust(() => {
       if (current.running !== undefined) {
         void current.restart();

@@ -1,5 +1,4 @@
-// Which documents hold NKI kernels, told from the imports alone.
-import { TextDocument } from 'vscode';
+// Whether a text holds NKI kernels, told from its imports alone.
 
 const NKI_IMPORT =
   /^[ \t]*(?:from[ \t]+(?:neuronxcc|nki)(?:\.[\w.]+)?[ \t]+import\b|import[ \t]+(?:[\w. \t]+,[ \t]*)?(?:neuronxcc|nki)\b)/m;
@@ -9,13 +8,4 @@ const HEAD = 64 * 1024;
 
 export function importsNki(text: string): boolean {
   return NKI_IMPORT.test(text.slice(0, HEAD));
-}
-
-export function isKernelFile(document: TextDocument | undefined): document is TextDocument {
-  return (
-    document !== undefined &&
-    document.languageId === 'python' &&
-    document.uri.scheme === 'file' &&
-    importsNki(document.getText())
-  );
 }

@@ -5,6 +5,7 @@ import {
   CloseAction,
   ErrorAction,
   LanguageClient,
+  ShowMessageNotification,
   ShowMessageRequest,
   State as ClientState,
   Trace,
@@ -13,8 +14,9 @@ import {
   type LanguageClientOptions,
   type ServerOptions,
 } from 'vscode-languageclient/node';
-import { isKernelFile } from './kernels';
+import { isKernelFile, SELECTOR } from './documents';
 import { findServer, type Launch } from './launch';
+import { Pages } from './pages';
 import { Preview } from './preview';
 import { Jobs } from './progress';
 import { Status } from './status';
@@ -61,6 +63,7 @@ export class Session implements vscode.Disposable {
     void this.client?.sendNotification(WorkDoneProgressCancelNotification.type, { token });
   });
   readonly preview = new Preview();
+  private readonly pages = new Pages();
   private readonly status = new Status();
   private client: LanguageClient | undefined;
   private queue: Promise<void> = Promise.resolve();
@@ -170,7 +173,7 @@ export class Session implements vscode.Disposable {
       options: { cwd: this.extension.extensionPath, env: { ...process.env, ...environment } },
     };
     const options: LanguageClientOptions = {
-      documentSelector: [{ scheme: 'file', language: 'python' }],
+      documentSelector: SELECTOR,
       outputChannel: this.log,
       synchronize: { configurationSection: 'accelopt' },
       initializationOptions: {
@@ -186,11 +189,21 @@ export class Session implements vscode.Disposable {
         handleWorkDoneProgress: (token, params, next) => {
           this.jobs.handle(token, params, () => next(token, params));
         },
+        window: {
+          showDocument: (params, next) =>
+            this.pages.show(params, async () => {
+              const result = await next(params, new vscode.CancellationTokenSource().token);
+              return 'success' in result ? result : { success: false };
+            }),
+        },
       },
     };
     const client = new LanguageClient('accelopt', 'AccelOpt', server, options);
     client.onRequest(ApplyWorkspaceEditRequest.type.method, (params) =>
       this.preview.handle(params, client),
+    );
+    client.onNotification(ShowMessageNotification.type, (params) =>
+      this.pages.message(params),
     );
     client.onRequest(ShowMessageRequest.type.method, (params) => this.preview.answerFor(params));
     client.onDidChangeState((event) => {

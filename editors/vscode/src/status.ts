@@ -1,6 +1,6 @@
 // The status bar item: is the server there, and is it at work?
 import * as vscode from 'vscode';
-import { isKernelFile } from './kernels';
+import { isKernelFile } from './documents';
 
 export type State = 'starting' | 'ready' | 'stopped' | 'missing';
 
