@@ -323,7 +323,10 @@ def show_optimization(out: Console, report: OptimizeReport, *, with_diff: bool) 
             )
         )
         if report.baseline is not None:
-            show_profile(out, report.baseline, report.kernel.text)
+            out.print(
+                f"{_latency(report.baseline)}, bound by {report.baseline.bound or 'unknown'}; "
+                "accelopt profile shows where the time goes"
+            )
         if report.stopped and not report.usage.calls:
             hint = "the catalogue found nothing; a model may: --llm-url URL --model NAME"
             out.print(Text(hint, "dim"))

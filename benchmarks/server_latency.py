@@ -1,6 +1,7 @@
 """How fast the language server answers, as a client on the other end of the pipe sees it.
 
     server_latency.py CHECKOUT [--files N] [--rounds N] [--starts N] [--no-background] [--json FILE]
+                      [--markdown]
 
 CHECKOUT is a working copy of nki-library; its largest source files are opened one after the other.
 Per file and round one character is typed, at places spread over the file, and then
@@ -348,6 +349,17 @@ def show(rows: list[dict[str, Any]]) -> None:
         print(text)
 
 
+def show_markdown(rows: list[dict[str, Any]]) -> None:
+    """The same as a table for docs/editors.md."""
+    print("| ms | p50 | p95 | max | budget | p95 beside an optimization |")
+    print("|---|---|---|---|---|---|")
+    for line in rows:
+        budget = f"{line['budget']:.0f}" if "budget" in line else ""
+        busy = f"{line['busy']['p95']:.1f}" if line.get("busy") else ""
+        figures = " | ".join(f"{line[name]:.1f}" for name in ("p50", "p95", "max"))
+        print(f"| {line['name']} | {figures} | {budget} | {busy} |")
+
+
 async def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("checkout", type=Path)
@@ -356,6 +368,7 @@ async def main() -> int:
     parser.add_argument("--starts", type=int, default=10, help="starts and cancels that are timed")
     parser.add_argument("--no-background", action="store_true")
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--markdown", action="store_true", help="print a table for the docs")
     options = parser.parse_args()
     files = largest(options.checkout, options.files)
     with tempfile.TemporaryDirectory() as scratch:
@@ -386,7 +399,7 @@ async def main() -> int:
     rows = [row("initialize", starts, [])]
     rows += [row(name, values, beside.get(name, [])) for name, values in together.items()]
     rows += [row(name, values, []) for name, values in cancels.items()]
-    show(rows)
+    (show_markdown if options.markdown else show)(rows)
     for path, times in alone.items():
         full = summary(times["full diagnostics"])
         print(f"{path.name}: full diagnostics p50 {full['p50']:.0f}, p95 {full['p95']:.0f} ms")
