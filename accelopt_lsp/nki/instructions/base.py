@@ -120,7 +120,7 @@ def _operand_violations(
         yield Violation(
             "R034",
             f"{instruction.id}: {spec.role} must be in {wanted}, it is in {given.buffer.upper()}; "
-            f"{_way(given.buffer)}",
+            f"{_way(spec, given.buffer)}",
             spec.role,
         )
     limit = target.integer("partitions")
@@ -191,8 +191,14 @@ MOVING = frozenset(
 """Instructions that move elements as they are."""
 
 
-def _way(buffer: Buffer) -> str:
-    """How to get a tensor out of the memory it is in."""
+def _way(spec: Operand, buffer: Buffer) -> str:
+    """How to have an operand where it may live, instead of the memory that it is in."""
+    if spec.written:
+        place = next(b for b in (Buffer.SBUF, Buffer.PSUM, Buffer.HBM) if b in spec.buffers)
+        if buffer is not Buffer.HBM:
+            return f"write a tile in {place.upper()} and copy it with tensor_copy"
+        between = "copy it to SBUF and " if place is Buffer.PSUM else ""
+        return f"write a tile in {place.upper()}, {between}store it"
     if buffer is Buffer.HBM:
         return "load it into a tile first"
     return f"copy it out of {buffer.upper()} with tensor_copy first"
