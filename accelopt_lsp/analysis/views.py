@@ -10,7 +10,13 @@ from attrs import define, evolve, frozen
 
 from accelopt_lsp.analysis.affine import Linear, Var, add, bounds
 from accelopt_lsp.nki.dtypes import DType
-from accelopt_lsp.nki.operands import Buffer, Dynamic, OperandType, row_major_strides
+from accelopt_lsp.nki.operands import (
+    Buffer,
+    Dynamic,
+    OperandType,
+    outside_text,
+    row_major_strides,
+)
 
 if TYPE_CHECKING:
     from accelopt_lsp.analysis.modules import Origin
@@ -96,7 +102,7 @@ class Fault:
                 reach = step * (count - 1)
                 low, high = low + min(reach, 0), high + max(reach, 0)
             if low < 0 or high >= size:
-                return f"index {low} to {high} leaves dimension {dim} of size {size}"
+                return outside_text(low, high, dim, size)
         return ""
 
 

@@ -195,3 +195,10 @@ class OperandType:
         """For people: ``bf16[128,512] in SBUF``."""
         sizes = ",".join(str(s) for s in self.shape)
         return f"{self.dtype.short}[{sizes}] in {self.buffer.upper()}"
+
+
+def outside_text(low: int, high: int, dim: int, size: int) -> str:
+    """Says that indices from ``low`` to ``high`` leave a dimension."""
+    if low == high:
+        return f"index {low} leaves dimension {dim} of size {size}"
+    return f"indices {low} to {high} leave dimension {dim} of size {size}"

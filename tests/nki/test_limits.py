@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accelopt_lsp.nki.instructions import INSTRUCTIONS, start_partition_allowed
+from accelopt_lsp.nki.operands import outside_text
 from accelopt_lsp.nki.targets import get_target
 from tests.nki.calls import CURRENT, LEGACY, call, codes, t
 
@@ -323,3 +324,8 @@ def test_an_instruction_of_a_later_generation_is_rejected_earlier():
 def test_what_to_do_about_a_memory_depends_on_the_direction(api: str, args: list[Any], way: str) -> None:
     (found,) = [v for v in call(CURRENT, api, *args).violations if v.code == "R034"]
     assert way in found.message
+
+
+def test_one_index_outside_is_no_range() -> None:
+    assert outside_text(512, 512, 1, 512) == "index 512 leaves dimension 1 of size 512"
+    assert outside_text(-1, 512, 0, 512) == "indices -1 to 512 leave dimension 0 of size 512"

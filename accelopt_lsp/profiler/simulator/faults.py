@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from accelopt_lsp.nki.operands import Buffer
+from accelopt_lsp.nki.operands import Buffer, outside_text
 
 if TYPE_CHECKING:
     from accelopt_lsp.profiler.simulator.tensors import Tensor
@@ -49,8 +49,7 @@ class IndexFault:
             low, high = _reach(offset, strides, self.shape)
             if low < 0 or high >= size:
                 return (
-                    f"index {low} to {high} leaves dimension {dim} of size {size}; "
-                    "mask the call or shorten the index"
+                    f"{outside_text(low, high, dim, size)}; mask the call or shorten the index"
                 )
         return ""
 

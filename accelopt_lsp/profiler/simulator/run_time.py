@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from accelopt_lsp.nki.dtypes import Kind
-from accelopt_lsp.nki.operands import Buffer, DynamicKind
+from accelopt_lsp.nki.operands import Buffer, DynamicKind, outside_text
 from accelopt_lsp.profiler.simulator.abridging_values import LoopValue
 from accelopt_lsp.profiler.simulator.dynamic import Index
 from accelopt_lsp.profiler.simulator.elements import Array, as_dtype
@@ -355,7 +355,7 @@ def listed(tensor: Tensor, parts: tuple[Any, ...], static: Any) -> Tensor:
         low, high = int(value.min()), int(value.max())
         if low < 0 or high >= size:
             raise KernelRejected(
-                f"index {low} to {high} leaves dimension {dim} of size {size}", "R028"
+                outside_text(low, high, dim, size), "R028"
             )
     strides = [0] * len(shape)
     positions: Array = np.zeros(shape, dtype=np.int64)

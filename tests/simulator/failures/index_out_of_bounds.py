@@ -1,4 +1,4 @@
-# expect: rejected line=12 code=R028 leaves dimension 0
+# expect: rejected line=12 code=R028 indices 1 to 128 leave dimension 0
 import neuronxcc.nki as nki
 import neuronxcc.nki.isa as nisa
 import neuronxcc.nki.language as nl
