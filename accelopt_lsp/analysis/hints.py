@@ -167,7 +167,10 @@ def _dma_hint(line: LineWork, times: _Times) -> Hint:
     each = total / max(line.count, 1)
     about = "" if total % max(line.count, 1) == 0 else "about "
     parts = [f"{verb} {about}{size_text(each)}"]
-    detail = [f"{line.count:,} transfers of {size_text(each)}: {size_text(total)} in all."]
+    detail = [
+        f"{line.count:,} transfer{'s' if line.count != 1 else ''} of {size_text(each)}: "
+        f"{size_text(total)} in all."
+    ]
     if line.descriptor_bytes is not None:
         parts.append(f"{size_text(line.descriptor_bytes)}/descriptor")
         count = line.issued.dma_descriptors
@@ -239,6 +242,8 @@ def _derived(line: LineWork) -> list[str]:
 def _shape_hints(workload: Workload, times: _Times, target: Target) -> Iterator[Hint]:
     """Shape and data type of what a line makes."""
     for allocation in workload.allocations:
+        if not allocation.name:
+            continue
         dtype = find_dtype(allocation.dtype)
         short = allocation.dtype if dtype is None else dtype.short
         sizes = ",".join(map(str, allocation.shape))
@@ -287,7 +292,7 @@ def _allocation_hint(
         held_at_once = allocation.live_bytes
         parts.append(f"Up to {size_text(held_at_once)} of it are alive at once.")
     if allocation.banks:
-        parts.append(f"It takes {allocation.banks} of the PSUM banks.")
+        parts.append(f"It takes {allocation.banks} of {target.integer('psum_banks')} PSUM banks.")
     in_sbuf = allocation.buffer is Buffer.SBUF
     peak = workload.sbuf_peak_bytes if in_sbuf else workload.psum_peak_bytes
     at = workload.sbuf_peak_line if in_sbuf else workload.psum_peak_line

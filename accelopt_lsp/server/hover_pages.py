@@ -128,7 +128,8 @@ def cost_here(work: LineWork, kernel: KernelView) -> str:
     lines += work.derivation[:1]
     moved = work.issued.hbm_read_bytes + work.issued.hbm_write_bytes
     if moved:
-        text = f"HBM: {size_text(moved)} in {work.issued.dma_descriptors:,} descriptors"
+        count = work.issued.dma_descriptors
+        text = f"HBM: {size_text(moved)} in {count:,} descriptor{'s' if count != 1 else ''}"
         if work.descriptor_bytes is not None:
             text += f" of {size_text(work.descriptor_bytes)}"
         lines.append(text)
