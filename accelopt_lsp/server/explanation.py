@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from accelopt_lsp.nki.figures import latency_text, size_text
+from accelopt_lsp.nki.figures import latency_text, size_text, time_text
 from accelopt_lsp.nki.profile import EngineUse, Profile, Provenance
 from accelopt_lsp.nki.reference.pages import ENGINE_NAMES
 from accelopt_lsp.server.hover_pages import strategy_line
@@ -27,7 +27,7 @@ def explanation(kernel: KernelView, lines: Sequence[str], learned: Sequence[Lear
     profile = kernel.profile
     if profile is not None:
         parts += [
-            _section("What bounds it", _bounds(profile)),
+            _section("What bounds it", _bounds(kernel, profile)),
             _section("Where the time goes", _dear_lines(profile, lines)),
             _section("What waits for what", _gaps(profile)),
             _section("What could be gained at most", _what_ifs(profile)),
@@ -48,7 +48,7 @@ def _section(title: str, rows: Sequence[str]) -> str:
     return f"## {title}\n\n" + "\n".join(rows) if rows else ""
 
 
-def _bounds(profile: Profile) -> list[str]:
+def _bounds(kernel: KernelView, profile: Profile) -> list[str]:
     shares = sorted((profile.bounded_shares or {}).items(), key=lambda item: -item[1])
     rows = [
         f"- {name.replace('_', ' ')}: {100 * share:.1f} % of the time"
@@ -62,7 +62,19 @@ def _bounds(profile: Profile) -> list[str]:
     else:
         busy = sorted(profile.engine_busy_ms.items(), key=lambda item: -item[1])
         rows += [f"- {_name(e)}: busy {latency_text(ms)}" for e, ms in busy if ms > 0]
+        rows += _shared(kernel, profile)
     return rows
+
+
+def _shared(kernel: KernelView, profile: Profile) -> list[str]:
+    """Queues and ports, which bound an estimate as engines do."""
+    ceilings = kernel.workload.ceilings_ns if kernel.workload is not None else {}
+    waiting = [(ns, name) for name, ns in ceilings.items() if name not in profile.engine_busy_ms]
+    return [
+        f"- {name}: {time_text(ns)}, "
+        + ("one transfer after another" if name.endswith("queue") else "two engines in turn")
+        for ns, name in sorted(waiting, reverse=True)
+    ]
 
 
 def _engine(use: EngineUse) -> str:
