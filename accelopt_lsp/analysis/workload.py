@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
@@ -29,9 +30,10 @@ from accelopt_lsp.analysis.sites import (
     total_issued,
 )
 from accelopt_lsp.analysis.values import Storage, View
+from accelopt_lsp.nki.costs import dma_transpose_ns
 from accelopt_lsp.nki.derivations import derivations
 from accelopt_lsp.nki.issued import add_traffic
-from accelopt_lsp.nki.lowering import RESULT, Lowered
+from accelopt_lsp.nki.lowering import RESULT, Issue, Lowered
 from accelopt_lsp.nki.operands import Buffer
 from accelopt_lsp.nki.targets import Target
 from accelopt_lsp.nki.work import Route
@@ -87,9 +89,10 @@ def collect(machine: Machine) -> Facts:
         unsupported[name] = unsupported.get(name, 0) + times
     issued = total_issued(parts)
     workload = Workload(
-        lines=_lines(machine.target, parts, sbuf, psum),
+        lines=_lines(machine, parts, sbuf, psum),
         loops=_loops(machine, parts),
         allocations=_allocations(machine, lives),
+        calls=_calls(machine, parts),
         issued=issued,
         compulsory_read_bytes=_once(external, written=False),
         compulsory_write_bytes=_once(external, written=True),
@@ -120,18 +123,18 @@ def _uncounted(machine: Machine) -> tuple[LineWork, ...]:
         if all(record.node is not known.node for known in calls):
             calls.append(evolve(record, times=1))
     once = [record for records in found.values() for record in records]
-    return _lines(machine.target, parts_of(once, machine.target), None, None)
+    return _lines(machine, parts_of(once, machine.target), None, None)
 
 
 def _lines(
-    target: Target, parts: Iterable[Part], sbuf: Occupation | None, psum: Occupation | None
+    machine: Machine, parts: Iterable[Part], sbuf: Occupation | None, psum: Occupation | None
 ) -> tuple[LineWork, ...]:
     by_line: dict[int, list[Part]] = defaultdict(list)
     for part in parts:
         by_line[part.line].append(part)
     return tuple(
         _line(
-            target,
+            machine,
             line,
             found,
             None if sbuf is None else sbuf.by_line.get(line),
@@ -141,9 +144,23 @@ def _lines(
     )
 
 
+def _calls(machine: Machine, parts: Iterable[Part]) -> tuple[LineWork, ...]:
+    """Each call of the lines that have several."""
+    by_line: dict[int, dict[ast.AST, list[Part]]] = defaultdict(lambda: defaultdict(list))
+    for part in parts:
+        by_line[part.line][part.node].append(part)
+    return tuple(
+        _line(machine, line, found, None, None)
+        for line, calls in sorted(by_line.items())
+        if len(calls) > 1
+        for found in calls.values()
+    )
+
+
 def _line(
-    target: Target, line: int, parts: list[Part], sbuf: int | None, psum: int | None
+    machine: Machine, line: int, parts: list[Part], sbuf: int | None, psum: int | None
 ) -> LineWork:
+    target = machine.target
     issued = total_issued(parts)
     engine, busy = max(issued.engine_ns.items(), key=lambda i: i[1], default=("", 0.0))
     records = [record for part in parts for record in part.records]
@@ -156,6 +173,9 @@ def _line(
     last = records[-1].lowered
     issues = [(issue, times) for lowered, times in templates.values() for issue in lowered.issues]
     traffic = add_traffic(part.traffic for part in parts)
+    descriptor = min(traffic.descriptors, default=None)
+    if _by_blocks(issues, target):
+        descriptor = None
     return LineWork(
         line=line,
         count=max(runs.values()),
@@ -163,7 +183,7 @@ def _line(
         engine=engine,
         engine_ns=busy,
         shape=last.types.get(RESULT) or last.types.get("dst"),
-        descriptor_bytes=min(traffic.descriptors, default=None),
+        descriptor_bytes=descriptor,
         reload_factor=reload_factor(records),
         reload_loops=reload_loops(records),
         traffic=traffic,
@@ -172,7 +192,25 @@ def _line(
         sbuf_live_bytes=sbuf,
         psum_live_bytes=psum,
         derivation=derivations(issues, target),
+        column=_column(machine, line, [part.node for part in parts]),
     )
+
+
+def _by_blocks(issues: Iterable[tuple[Issue, int]], target: Target) -> bool:
+    """Whether transfers are transposes that the hardware does by blocks, not by descriptors."""
+    for issue, _ in issues:
+        dma = issue.work.dma
+        if dma is not None and dma.transpose and dma_transpose_ns(issue.work, target) is not None:
+            return True
+    return False
+
+
+def _column(machine: Machine, line: int, nodes: list[ast.AST]) -> int | None:
+    """Where the one call stands that all of these are."""
+    node = nodes[0]
+    if any(other is not node for other in nodes) or getattr(node, "lineno", None) != line:
+        return None
+    return machine.document.column_of(line, getattr(node, "col_offset", 0))
 
 
 def loaded_view(record: Record) -> View | None:

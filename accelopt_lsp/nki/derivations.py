@@ -49,8 +49,8 @@ def _transfer(instruction: str, work: Work, target: Target) -> str:
     assert dma is not None
     if dma.transpose and (whole := dma_transpose_ns(work, target)) is not None:
         engines = _counted(dma.engines, "DMA engine")
-        size = f"{work.partitions} x {work.elements}"
-        return f"{_number(whole)} ns on each of {engines} to transpose {size}"
+        size = f"[{work.partitions}, {work.elements}]"
+        return f"{_number(whole)} ns to transpose {size} on each of {engines}"
     cost = descriptor_cost(dma, target, computes=instruction == "dma_compute")
     return (
         f"{_counted(cost.per_engine, 'descriptor')} on each of "

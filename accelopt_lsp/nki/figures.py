@@ -7,9 +7,9 @@ def short(number: float) -> str:
     """``1234``, ``45.4``, ``1.75``, ``0.05``; no zeros at the end of a fraction."""
     if abs(number) >= 99.95:
         return f"{number:.0f}"
-    text = f"{number:.1f}" if abs(number) >= 9.995 else f"{number:.2f}"
-    if number and not float(text):
+    if abs(number) < 1:
         return f"{number:.3g}"
+    text = f"{number:.1f}" if abs(number) >= 9.995 else f"{number:.2f}"
     return text.rstrip("0").removesuffix(".")
 
 

@@ -177,6 +177,8 @@ class LineWork:
         sbuf_live_bytes, psum_live_bytes: live bytes per partition while it runs, at most.
         provenance: whether its counts were read off the source or traced.
         derivation: how its engine time comes about, the dearest instruction first.
+        column: from 1, in code points, of the one call that issues all of it; None where
+            several do, or where nobody knows.
     """
 
     line: int
@@ -195,6 +197,7 @@ class LineWork:
     psum_live_bytes: int | None = None
     provenance: Provenance = Provenance.ESTIMATED
     derivation: tuple[str, ...] = ()
+    column: int | None = None
 
 
 @frozen(slots=True)
@@ -247,6 +250,7 @@ class Workload:
 
     Attributes:
         lines, loops, allocations: by place.
+        calls: by call, on lines where several issue instructions.
         issued: totals; equal to the traced counts where ``unknowns`` is empty.
         compulsory_read_bytes, compulsory_write_bytes: each input and output once.
         sbuf_peak_bytes, psum_peak_bytes: live bytes per partition at the fullest moment.
@@ -285,6 +289,7 @@ class Workload:
     ceilings_ns: Mapping[str, float] = field(factory=dict)
     unknowns: tuple[tuple[int, str], ...] = ()
     unknown_instructions: Mapping[str, int] = field(factory=dict)
+    calls: tuple[LineWork, ...] = ()
     uncounted: tuple[LineWork, ...] = ()
     resolved: tuple[tuple[int, str], ...] = ()
     provenance: Provenance = Provenance.ESTIMATED

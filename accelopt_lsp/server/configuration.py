@@ -16,6 +16,7 @@ from attrs import evolve, field, frozen
 
 from accelopt_lsp.agents.llm.settings import LlmSettingsError, llm_settings
 from accelopt_lsp.server.hint_choice import HINT_KINDS, HintChoice
+from accelopt_lsp.workbench.settings import SettingsError, parse_settings
 
 AGENTS = ("offline", "llm")
 _WORKBENCH = {
@@ -26,6 +27,8 @@ _WORKBENCH = {
     "readPaths": "read_paths",
 }
 """Client's name to the name in ``[tool.accelopt]``."""
+_BY_WORKER = frozenset({"ignore"})
+"""Settings that the worker checks, which knows the rules."""
 _RUNS_CODE = frozenset({"read_paths"})
 """Settings that an untrusted workspace may not give."""
 MOST_SECONDS = 1e9
@@ -143,13 +146,32 @@ def read_configuration(
     elif agents is not None:
         problems.append(f"optimize.agents must be offline or llm, got {short(agents)}")
     result = evolve(result, llm=_models(values, result, problems))
-    workbench = {
-        ours: value
-        for theirs, ours in _WORKBENCH.items()
-        if (value := _lookup(values, theirs)) not in (None, "", [])
-        and (result.trusted or ours not in _RUNS_CODE)
-    }
-    return evolve(result, workbench=workbench), tuple(problems)
+    result = evolve(result, workbench=_workbench(values, result, problems))
+    return result, tuple(problems)
+
+
+def _workbench(
+    values: Mapping[str, Any], result: Configuration, problems: list[str]
+) -> dict[str, Any]:
+    """Settings that the workbench knows, by its names; those that it refuses stay as they were."""
+    found: dict[str, Any] = {}
+    for theirs, ours in _WORKBENCH.items():
+        value = _lookup(values, theirs)
+        if value in (None, "", []) or (ours in _RUNS_CODE and not result.trusted):
+            continue
+        if ours in _BY_WORKER:
+            found[ours] = value
+            continue
+        try:
+            parse_settings({ours: value})
+        except SettingsError as error:
+            said = str(error).replace(ours, theirs).replace(ours.replace("_", "-"), theirs)
+            problems.append(said if theirs in said else f"{theirs}: {said}")
+            if ours in result.workbench:
+                found[ours] = result.workbench[ours]
+        else:
+            found[ours] = value
+    return found
 
 
 def concerns_us(values: Mapping[str, Any]) -> bool:

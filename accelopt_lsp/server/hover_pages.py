@@ -105,10 +105,10 @@ def strategy_line(learned: Learned) -> str:
     evidence = f"`accelopt memory show {learned.id}`"
     if learned.page is not None:
         evidence = f"[evidence]({Path(learned.page).as_uri()}), {evidence}"
-    return (
-        f"{escaped(title)}: {verb} {learned.ratio:.2f}x, {learned.figures}; used again: "
-        f"{learned.wins} won, {learned.losses} lost ({evidence})"
-    )
+    again = "not tried again yet"
+    if learned.wins or learned.losses:
+        again = f"used again: {learned.wins} won, {learned.losses} lost"
+    return f"{escaped(title)}: {verb} {learned.ratio:.2f}x, {learned.figures}; {again} ({evidence})"
 
 
 def parameter_page(name: Name, parameter: str, dialect: Dialect) -> str | None:
@@ -125,12 +125,13 @@ def cost_here(work: LineWork, kernel: KernelView) -> str:
         lines[0] += f" ({work.shape.describe()})"
     engine = ENGINE_NAMES.get(work.engine, work.engine)
     lines.append(f"{engine}: {time_text(work.engine_ns)}{_share(work, workload)}")
-    lines += work.derivation[:1]
+    lines += work.derivation
     moved = work.issued.hbm_read_bytes + work.issued.hbm_write_bytes
     if moved:
-        count = work.issued.dma_descriptors
-        text = f"HBM: {size_text(moved)} in {count:,} descriptor{'s' if count != 1 else ''}"
+        text = f"HBM: {size_text(moved)}"
         if work.descriptor_bytes is not None:
+            count = work.issued.dma_descriptors
+            text += f" in {count:,} descriptor{'s' if count != 1 else ''}"
             text += f" of {size_text(work.descriptor_bytes)}"
         lines.append(text)
     if work.reload_factor is not None and work.reload_factor > 1:

@@ -12,7 +12,6 @@ from typing import Any
 from attrs import evolve, field, fields, frozen
 
 from accelopt_lsp.agents.retrieval import MEMORY_POLICIES
-from accelopt_lsp.analysis.rules import known_codes
 from accelopt_lsp.nki.diagnostics import Severity
 from accelopt_lsp.nki.dialects import is_version
 from accelopt_lsp.nki.files import file_size, is_file, resolved
@@ -218,6 +217,8 @@ def _texts(name: str, value: Any) -> tuple[str, ...]:
 
 def _codes(name: str, codes: tuple[str, ...]) -> tuple[str, ...]:
     """Codes, or beginnings of codes, in capitals."""
+    from accelopt_lsp.analysis.rules import known_codes  # which takes all of analysis along
+
     found = []
     for code in codes:
         wanted = code.strip().upper()

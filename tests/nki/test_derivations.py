@@ -25,7 +25,7 @@ COPY = re.compile(
     r"([\d,]+) descriptors? on each of ([\d,]+) DMA engines? x "
     r"\(([\d.]+) ns \+ ([\d,]+) B / ([\d.]+) B/ns\)$"
 )
-TRANSPOSE = re.compile(r"([\d,.]+) ns on each of (\d+) DMA engines? to transpose \d+ x \d+$")
+TRANSPOSE = re.compile(r"([\d,.]+) ns to transpose \[\d+, \d+\] on each of (\d+) DMA engines?$")
 DMA_ENGINES = 16
 
 

@@ -33,7 +33,13 @@ def test_three_digits_that_count(number, text):
 
 @pytest.mark.parametrize(
     ("count", "text"),
-    [(0, "0 B"), (512, "512 B"), (1023, "1023 B"), (1023 * 1024, "1023 KiB"), (1 << 40, "1024 GiB")],
+    [
+        (0, "0 B"),
+        (512, "512 B"),
+        (1023, "1023 B"),
+        (1023 * 1024, "1023 KiB"),
+        (1 << 40, "1024 GiB"),
+    ],
 )
 def test_sizes(count, text):
     assert size_text(count) == text

@@ -314,14 +314,28 @@ def test_an_instruction_of_a_later_generation_is_rejected_earlier():
 @pytest.mark.parametrize(
     ("api", "args", "way"),
     [
-        ("nisa.nc_matmul", [TILE, "bf16[128,128]", "bf16[128,512]"], "write a tile in PSUM and copy it with"),
-        ("nisa.nc_matmul", ["f32[128,512]@hbm", "bf16[128,128]", "bf16[128,512]"], "in PSUM, copy it to SBUF and store it"),
+        (
+            "nisa.nc_matmul",
+            [TILE, "bf16[128,128]", "bf16[128,512]"],
+            "write a tile in PSUM and copy it with",
+        ),
+        (
+            "nisa.nc_matmul",
+            ["f32[128,512]@hbm", "bf16[128,128]", "bf16[128,512]"],
+            "in PSUM, copy it to SBUF and store it",
+        ),
         ("nisa.tensor_copy", ["f32[128,512]@hbm", TILE], "write a tile in SBUF, store it"),
         ("nisa.tensor_copy", [TILE, "f32[128,512]@hbm"], "load it into a tile first"),
-        ("nisa.nc_matmul", [PSUM, "bf16[128,128]@psum", "bf16[128,512]"], "copy it out of PSUM with tensor_copy"),
+        (
+            "nisa.nc_matmul",
+            [PSUM, "bf16[128,128]@psum", "bf16[128,512]"],
+            "copy it out of PSUM with tensor_copy",
+        ),
     ],
 )
-def test_what_to_do_about_a_memory_depends_on_the_direction(api: str, args: list[Any], way: str) -> None:
+def test_what_to_do_about_a_memory_depends_on_the_direction(
+    api: str, args: list[Any], way: str
+) -> None:
     (found,) = [v for v in call(CURRENT, api, *args).violations if v.code == "R034"]
     assert way in found.message
 

@@ -36,6 +36,9 @@ WRONG: dict[str, tuple[Any, str]] = {
     "budget": ({"optimize": {"budgetSeconds": -1}}, "must be positive"),
     "budget beyond numbers": ({"optimize": {"budgetSeconds": 10**400}}, "must be positive"),
     "no object": (["target"], "must be an object"),
+    "no target": ({"target": "trn9"}, "unknown target 'trn9'; known: trn1"),
+    "no version": ({"nkiVersion": "new"}, "nkiVersion must be a version"),
+    "no time": ({"timeoutSeconds": "long"}, "timeoutSeconds must be a positive number"),
     "no object below": ({"inlayHints": 5}, "inlayHints must be an object, got 5"),
 }
 

@@ -201,6 +201,20 @@ async def test_hovers_of_a_kernel(real: Session) -> None:
             assert not [part for part in parts if part not in page], page
 
 
+async def test_each_call_of_a_line_has_its_own_cost(real: Session) -> None:
+    uri = await opened(real, (KERNELS / "softer.py").read_text("utf-8"))
+    for needle, wanted, other in (
+        ("nl.exp", "x 4 `activation`", "tensor_scalar"),
+        ("nl.subtract", "x 4 `tensor_scalar`", "activation"),
+        ("nl.load", "x 4 `dma_copy`", "activation"),
+        ("nl.ds", "nl.ds", "Here, estimated"),
+    ):
+        page = await real.hover(uri, needle, 4)
+        assert page is not None, needle
+        assert wanted in page, page
+        assert other not in page, page
+
+
 async def test_names_of_parts_of_tensors(real: Session) -> None:
     text = (KERNELS / "views.py").read_text("utf-8")
     uri = await opened(real, text, encoding=lsp.PositionEncodingKind.Utf8)

@@ -48,9 +48,7 @@ class IndexFault:
         for dim, size, offset, strides in self.terms:
             low, high = _reach(offset, strides, self.shape)
             if low < 0 or high >= size:
-                return (
-                    f"{outside_text(low, high, dim, size)}; mask the call or shorten the index"
-                )
+                return f"{outside_text(low, high, dim, size)}; mask the call or shorten the index"
         return ""
 
 

@@ -354,9 +354,7 @@ def listed(tensor: Tensor, parts: tuple[Any, ...], static: Any) -> Tensor:
     for dim, (value, size) in enumerate(zip(values, tensor.shape, strict=True)):
         low, high = int(value.min()), int(value.max())
         if low < 0 or high >= size:
-            raise KernelRejected(
-                outside_text(low, high, dim, size), "R028"
-            )
+            raise KernelRejected(outside_text(low, high, dim, size), "R028")
     strides = [0] * len(shape)
     positions: Array = np.zeros(shape, dtype=np.int64)
     for value, stride in zip(values, tensor.strides, strict=True):

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 from lsprotocol import types as lsp
 
+from accelopt_lsp.nki.diagnostics import Position
 from accelopt_lsp.nki.dialects import Role
 from accelopt_lsp.nki.reference.names import Name
+from accelopt_lsp.nki.workload import LineWork, Workload
 from accelopt_lsp.nki.writing.scan import Where, dotted_at, open_calls, where
 from accelopt_lsp.server.analyses import Analysed
 from accelopt_lsp.server.documents import Document
@@ -47,10 +49,11 @@ def register(app: App) -> None:
         if found is None or where(place.text, found[1])[0] is not Where.CODE:
             return None
         written, start, end = found
-        line = index.span_position(index.position(start)).line
+        at = index.span_position(index.position(start))
+        line = at.line
         name = place.name_of(written, start)
         if name is not None:
-            page: str | None = await _of_name(app, document, place, name, line)
+            page: str | None = await _of_name(app, document, place, name, at)
         else:
             page = _of_keyword(place, written, start, end)
             if page is None and "." not in written and place.code[start - 1 : start] != ".":
@@ -80,14 +83,16 @@ class _Here:
         return None if loop is None else loop_page(loop, self.kernel)
 
 
-async def _of_name(app: App, document: Document, place: Place, name: Name, line: int) -> str | None:
+async def _of_name(
+    app: App, document: Document, place: Place, name: Name, at: Position
+) -> str | None:
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(app.shown_analysis(document, refreshes=True), NAME_SECONDS)
-    here = _Here(app, document, app.analyses.latest(document.uri), line)
+    here = _Here(app, document, app.analyses.latest(document.uri), at.line)
     kernel, cost, facts = here.kernel, "", []
     work = None
     if kernel is not None and kernel.workload is not None and name.api is not None:
-        work = next((w for w in kernel.workload.lines if w.line == here.line), None)
+        work = _call_at(kernel.workload, here.line, at.column)
     if kernel is not None and work is not None:
         cost = cost_here(work, kernel)
     if kernel is not None and kernel.profile is not None and here.line is not None:
@@ -107,6 +112,16 @@ async def _of_name(app: App, document: Document, place: Place, name: Name, line:
     )
     loop = here.loop() if name.api is not None and name.api.role is Role.LOOP else None
     return f"{loop}\n\n---\n\n{page}" if loop else page
+
+
+def _call_at(workload: Workload, line: int | None, column: int) -> LineWork | None:
+    """What the call that begins at a place issues."""
+    for work in (*workload.lines, *workload.calls):
+        if work.line == line and work.column in (column, None):
+            several = work.column is None and any(c.line == line for c in workload.calls)
+            if not several:
+                return work
+    return None
 
 
 def _of_keyword(place: Place, word: str, start: int, end: int) -> str | None:
