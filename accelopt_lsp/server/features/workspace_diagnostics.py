@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lsprotocol import types as lsp
-from pygls.uris import to_fs_path
 
 from accelopt_lsp.nki.diagnostics import covers
 from accelopt_lsp.server.configuration import Configuration
-from accelopt_lsp.server.documents import Document
+from accelopt_lsp.server.documents import Document, file_of
 from accelopt_lsp.server.features.diagnostics import to_lsp
 from accelopt_lsp.server.jobs import JobError
 from accelopt_lsp.server.snapshot import CheckedFile, Request
@@ -64,10 +63,9 @@ async def _check(
     app: App, uri: str, configuration: Configuration
 ) -> dict[str, list[lsp.Diagnostic]]:
     """What is found in one folder, by file."""
-    name = to_fs_path(uri)
-    if name is None:
+    folder = file_of(uri)
+    if folder is None:
         return {}
-    folder = Path(name)
     request = Request(str(folder), "", settings=dict(configuration.workbench))
     try:
         files: tuple[CheckedFile, ...] = await app.jobs.run_child(
@@ -77,6 +75,8 @@ async def _check(
         logger.warning("no diagnostics of %s: %s", folder, error)
         return {}
     ignored = configuration.workbench.get("ignore", ())
+    if not isinstance(ignored, list) or not all(isinstance(code, str) for code in ignored):
+        ignored = ()  # what is wrong with it is said where a document is analysed
     found = {}
     for file in files:
         path = Path(file.path)
