@@ -89,6 +89,12 @@ class Worker:
             except WorkerError as error:
                 if not answer.done():
                     answer.set_exception(error)
+            except Exception as error:
+                # Whatever it was, those that wait behind it are answered.
+                logger.exception("%s failed", operation)
+                await self._discard()
+                if not answer.done():
+                    answer.set_exception(WorkerError(f"internal error in {operation}: {error}"))
             else:
                 if not answer.done():
                     answer.set_result(value)

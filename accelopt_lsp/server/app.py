@@ -253,9 +253,13 @@ class App:
 
     async def show(self, name: str, text: str) -> bool:
         """Write a text to a file and show it; False if the client cannot."""
-        folder = Path(tempfile.mkdtemp(prefix="accelopt-", dir=self.scratch))
-        file = folder / name
-        file.write_text(text, "utf-8")
+        try:
+            folder = Path(tempfile.mkdtemp(prefix="accelopt-", dir=self.scratch))
+            file = folder / name
+            file.write_text(text, "utf-8")
+        except OSError as error:
+            self.log(f"no file can be written to show it: {error}", lsp.MessageType.Warning)
+            return False
         return await self.show_file(file)
 
     async def show_file(self, file: Path, *, external: bool = False) -> bool:

@@ -16,12 +16,14 @@ class ClientSettings:
         base: what it started us with; its later settings are read over that.
         default: for documents in no folder, and for what no document decides.
         folders: URIs of the workspace folders with their settings; None where the default counts.
+        fetches: how often the client was asked for them; only the last answer counts.
     """
 
     def __init__(self) -> None:
         self.base = Configuration()
         self.default = self.base
         self.folders: dict[str, Configuration | None] = {}
+        self.fetches = 0
         self._told: set[str] = set()
 
     def untrust(self) -> None:

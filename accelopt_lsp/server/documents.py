@@ -18,6 +18,9 @@ from pygls.uris import to_fs_path
 from accelopt_lsp.server.positions import LineIndex
 
 _generations = itertools.count(1)
+MOST_EDITS = 500
+"""Edits that a document remembers, to say where lines of earlier texts are."""
+_HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 _LONE_RETURN = re.compile(r"\r(?!\n)")
 
 
@@ -77,9 +80,12 @@ def path_of(uri: str) -> Path:
 def plain(text: str) -> str:
     """A text whose lines end with a newline where a carriage return alone ended them.
 
-    LSP and Python end lines there, too; our spans do not. No offset changes.
+    LSP and Python end lines there, too; our spans do not. Half a surrogate pair, which nothing
+    can write to a file, is replaced. No offset changes.
     """
-    return _LONE_RETURN.sub("\n", text) if "\r" in text else text
+    if "\r" in text:
+        text = _LONE_RETURN.sub("\n", text)
+    return text if text.isascii() else _HALF_CHARACTER.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 @define(slots=True, eq=False)
@@ -102,10 +108,12 @@ class Document:
     generation: int = field(factory=lambda: next(_generations))
     index: LineIndex = field(init=False)
     _edits: list[LineEdit] = field(factory=list)
+    _remembered_from: int = field(init=False)
     _raw: str = field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         self._raw = self.text
+        self._remembered_from = self.generation
         self.text = plain(self.text)
         self.index = LineIndex(self.text, self.encoding)
 
@@ -164,23 +172,32 @@ class Document:
                 above=at_line_start and not old and new.endswith("\n"),
             )
         )
-        del self._edits[:-500]
+        forgotten = self._edits[:-MOST_EDITS]
+        if forgotten:
+            self._remembered_from = forgotten[-1].generation
+            del self._edits[:-MOST_EDITS]
 
     def current_line(self, line: int, generation: int) -> int | None:
-        """Where a line of an earlier text is now; None if it was rewritten."""
-        found: int | None = line
+        """Where a line of an earlier text is now; None if it was rewritten, or nobody knows."""
+        found: int | None = line if generation >= self._remembered_from else None
         for edit in self._edits:
             if edit.generation > generation and found is not None:
                 found = edit.forward(found)
         return found
 
     def earlier_line(self, line: int, generation: int) -> int | None:
-        """Where a line of the current text was in an earlier one; None if it is new."""
-        found: int | None = line
+        """Where a line of the current text was in an earlier one; None if it is new, or nobody
+        knows."""
+        found: int | None = line if generation >= self._remembered_from else None
         for edit in reversed(self._edits):
             if edit.generation > generation and found is not None:
                 found = edit.backward(found)
         return found
+
+
+def file_name(name: str, suffix: str) -> str:
+    """The name of a file about a kernel; no file system takes names of any length."""
+    return name.encode("utf-8", "replace")[:100].decode("utf-8", "ignore") + suffix
 
 
 def _common_prefix(first: str, second: str) -> int:

@@ -127,12 +127,14 @@ class Jobs:
         *,
         keep: Callable[[Any], None] | None = None,
         background: bool = False,
+        allowed: Callable[[], bool] = lambda: True,
     ) -> Any:
         """Do the work in a child process, when it is its turn.
 
         ``keep`` is given what the child has to show for it should it be cancelled, ``report``
         what it is at. ``background``: it waits for its like only, and nobody waits for it.
-        Cancelling the caller ends the child and all its descendants.
+        ``allowed`` is asked when its turn has come. Cancelling the caller ends the child and all
+        its descendants.
 
         Raises:
             JobError: the child failed.
@@ -143,12 +145,19 @@ class Jobs:
 
         turns = self.background_turns if background else self.turns
         async with turns.turn(must_wait):
-            child = await Child.start(self._child)
+            if not allowed():
+                raise JobError("the workspace is no longer trusted")
+            try:
+                child = await Child.start(self._child)
+            except OSError as error:
+                raise JobError(f"no process can be started for the job: {error}") from None
             try:
                 await child.send(operation, argument)
                 return await self._converse(child, report, keep)
             except ChildDied as error:
                 raise JobError(f"the job's process ended unexpectedly ({error})") from None
+            except (RecursionError, OSError) as error:
+                raise JobError(f"the job cannot be given to a process: {error}") from None
             finally:
                 # Once begun, ending the child is not interrupted by a second cancel.
                 await asyncio.shield(asyncio.ensure_future(child.stop(self._grace)))

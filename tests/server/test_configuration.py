@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,8 @@ from lsprotocol import types as lsp
 
 from accelopt_lsp.server.client_settings import ClientSettings
 from accelopt_lsp.server.configuration import Configuration, concerns_us, read_configuration
-from tests.server.conftest import Session
+from tests.server.conftest import FAKE_SERVER, Session
+from tests.server.raw import Unanswered, raw_client
 
 KERNEL = """import nki
 import nki.language as nl
@@ -154,3 +156,30 @@ async def test_the_log_has_the_level_that_was_chosen(session: Session) -> None:
     session.open("file:///tmp/other.py", KERNEL)
     await session.until(lambda: any("analysed other.py" in t.message for t in session.traces))
     assert not session.logged("analysed other.py")
+
+
+async def test_an_older_answer_does_not_replace_a_newer_one() -> None:
+    """Two changes follow each other, and the client answers them in the wrong order."""
+    held: list[Any] = []
+    async with raw_client(FAKE_SERVER) as client:
+
+        def configuration(params: Any) -> Any:
+            held.append(params)
+            return Unanswered()
+
+        client.handlers["workspace/configuration"] = configuration
+        await client.start({"workspace": {"configuration": True}})
+        asked: list[Any] = []
+        for count in (1, 2):
+            while len(held) < count:
+                await asyncio.sleep(0.01)
+            if count == 1:
+                client.notify("workspace/didChangeConfiguration", {"settings": None})
+        asked = [m["id"] for m in client.heard if m["method"] == "workspace/configuration"]
+        for number, switch in ((1, False), (0, True)):
+            answer = [{"codeLens": {"enabled": switch}}]
+            client.send({"id": asked[number], "result": answer})
+        client.open("file:///k.py", KERNEL)
+        document = {"textDocument": {"uri": "file:///k.py"}}
+        await client.get("textDocument/diagnostic", document)
+        assert not await client.get("textDocument/codeLens", document)

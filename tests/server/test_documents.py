@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lsprotocol import types as lsp
 
-from accelopt_lsp.server.documents import Document, path_of
+from accelopt_lsp.server.documents import MOST_EDITS, Document, path_of
 from accelopt_lsp.server.edits import text_edits
 from accelopt_lsp.server.positions import LineIndex
 
@@ -145,3 +145,18 @@ def test_returns_end_lines_where_the_client_ends_them(text, edits):
     assert found.text.replace("\r\n", "\n") == re.sub("\r\n|\r", "\n", text)
     found.apply([lsp.TextDocumentContentChangeWholeDocument(text="x\ry\r\n")], 3)
     assert found.text == "x\ny\r\n"
+
+
+def test_what_is_no_longer_remembered_is_not_known() -> None:
+    before_opening = document("a\nb\n").generation
+    found = document("a\nb\n")
+    assert found.current_line(1, before_opening) is None
+    first = found.generation
+    assert found.current_line(2, first) == 2
+    for number in range(MOST_EDITS + 1):
+        change = lsp.TextDocumentContentChangePartial(
+            lsp.Range(lsp.Position(0, 0), lsp.Position(0, 0)), "\n"
+        )
+        found.apply([change], number)
+    assert found.current_line(2, first) is None
+    assert found.earlier_line(2 + MOST_EDITS, first) is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from accelopt_lsp.server.documents import file_name
 from accelopt_lsp.server.explanation import explanation
 from accelopt_lsp.server.features.kernels import find_kernel
 from accelopt_lsp.server.strategies import situation
@@ -22,5 +23,5 @@ def register(app: App) -> None:
         kernel = app.with_profile(found.document, found.kernel)
         learned = await app.strategies.of(situation(kernel))
         page = explanation(kernel, found.document.text.split("\n"), learned)
-        if not await app.show(f"{kernel.name}.md", page):
+        if not await app.show(file_name(kernel.name, ".md"), page):
             app.tell(explain_kernel(kernel))

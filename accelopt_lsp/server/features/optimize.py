@@ -15,7 +15,7 @@ from lsprotocol import types as lsp
 
 from accelopt_lsp.nki.figures import latency_text
 from accelopt_lsp.nki.lines import split_lines
-from accelopt_lsp.server.documents import Document
+from accelopt_lsp.server.documents import Document, file_name
 from accelopt_lsp.server.edits import text_edits, workspace_edit
 from accelopt_lsp.server.features.kernels import FoundKernel, find_kernel
 from accelopt_lsp.server.features.running import Run, start_run
@@ -167,7 +167,12 @@ async def recheck(
     settings = app.workbench_settings(document)
     request = Request(str(document.path), base, run.kernel, settings, details)
     try:
-        found: Outcome = await app.jobs.run_child("recheck", request, lambda *_: None)
+        found: Outcome = await app.jobs.run_child(
+            "recheck",
+            request,
+            lambda *_: None,
+            allowed=lambda: app.settings.of(document.uri).trusted,
+        )
     except JobError:
         return None
     return found if found.problem is None else None
@@ -233,7 +238,7 @@ async def show_diff(app: App, run: Run, base: str, new_text: str) -> None:
     """Write the diff to a file and have the client show it, or put it in the log."""
     name = run.uri.rpartition("/")[2]
     diff = "".join(difflib.unified_diff(split_lines(base), split_lines(new_text), name, name))
-    if await app.show(f"{run.kernel}.diff", diff):
+    if await app.show(file_name(run.kernel, ".diff"), diff):
         return
     app.log(diff)
     app.tell("The diff is in the server's log.")

@@ -72,7 +72,11 @@ def start_run(
             app.diagnostics_changed(run.uri)
         try:
             outcome: Outcome = await app.jobs.run_child(
-                operation, request, progress.report, keep=keep
+                operation,
+                request,
+                progress.report,
+                keep=keep,
+                allowed=lambda: app.settings.of(run.uri).trusted,
             )
         except JobError as error:
             outcome = Outcome(run.kernel, problem=Problem(str(error)))

@@ -93,6 +93,8 @@ async def fetch(app: App) -> None:
     if not app.client.configuration:
         return
     folders = tuple(app.settings.folders)
+    app.settings.fetches += 1
+    number = app.settings.fetches
     items = [lsp.ConfigurationItem(section=SECTION)]
     items += [lsp.ConfigurationItem(scope_uri=uri, section=SECTION) for uri in folders]
     try:
@@ -100,6 +102,8 @@ async def fetch(app: App) -> None:
     except Exception as error:
         logger.warning("the client gave no configuration: %s", error)
         return
+    if number != app.settings.fetches:
+        return  # asked again since, and that answer is the newer one
     before = (app.settings.default, dict(app.settings.folders))
     for folder, values in zip((None, *folders), answer, strict=False):
         use(app, values, folder)

@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from accelopt_lsp.server.documents import file_name
 from accelopt_lsp.server.features.kernels import find_kernel
 from accelopt_lsp.server.features.running import Run, start_run
 from accelopt_lsp.server.snapshot import Outcome
@@ -21,7 +22,7 @@ def register(app: App) -> None:
         if found is None:
             return None
         folder = Path(tempfile.mkdtemp(prefix="timeline-", dir=app.scratch))
-        file = folder / f"{found.kernel.name}.trace.json"
+        file = folder / file_name(found.kernel.name, ".trace.json")
 
         async def done(run: Run, outcome: Outcome) -> None:
             if not file.is_file():

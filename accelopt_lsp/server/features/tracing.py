@@ -69,7 +69,11 @@ def _start(app: App, document: Document, kernel: KernelView, generation: int) ->
     async def body(job: Job) -> None:
         try:
             outcome: Outcome = await app.jobs.run_child(
-                OPERATION, request, lambda *_: None, background=True
+                OPERATION,
+                request,
+                lambda *_: None,
+                background=True,
+                allowed=lambda: app.settings.of(document.uri).trusted,
             )
         except JobError as error:
             logger.info("no trace of %s: %s", kernel.qualname, error)
