@@ -294,6 +294,8 @@ def _tensors(machine: Machine) -> dict[int, TensorTraffic]:
             distinct_read_bytes=_distinct(storage, (storage.id, False), seen, inexact),
             distinct_written_bytes=_distinct(storage, (storage.id, True), seen, inexact),
             lines=tuple(lines[storage.id]),
+            shape=storage.shape,
+            dtype=storage.dtype.name,
         )
         for storage in storages.values()
     }

@@ -94,6 +94,7 @@ class TensorTraffic:
         distinct_read_bytes, distinct_written_bytes: of these, each byte once; None where
             accesses overlap in a way that is not counted exactly.
         lines: where it is loaded.
+        shape, dtype: of the whole tensor.
     """
 
     name: str
@@ -103,6 +104,8 @@ class TensorTraffic:
     distinct_read_bytes: int | None
     distinct_written_bytes: int | None
     lines: tuple[int, ...] = ()
+    shape: tuple[int, ...] = ()
+    dtype: str = ""
 
 
 @frozen(slots=True)

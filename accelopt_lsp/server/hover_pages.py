@@ -284,7 +284,8 @@ def tensor_page(tensor: TensorTraffic, kernel: KernelView) -> str:
     if tensor.lines:
         lines.append(f"Loaded at line {', '.join(map(str, tensor.lines))}")
     lines += what_ifs(kernel, lambda load: load.tensor == tensor.name)
-    head = f"**`{tensor.name}`**: {size_text(tensor.size_bytes)} in HBM"
+    described = f"{tensor.dtype}[{', '.join(map(str, tensor.shape))}], " if tensor.dtype else ""
+    head = f"**`{tensor.name}`**: {described}{size_text(tensor.size_bytes)} in HBM"
     return "\n".join((head, "", *(f"- {line}" for line in lines)))
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
+from accelopt_lsp.analysis import analyze
 from accelopt_lsp.analysis.rules import all_rules, explain, find_rule
 from accelopt_lsp.analysis.rules.names import known_names
+from accelopt_lsp.analysis.syntax import Document
 from accelopt_lsp.nki.apis import APIS
 
 HEADINGS = ["What it does", "Why", "Example", "Use instead"]
@@ -35,3 +38,11 @@ def test_unknown_codes_name_those_that_look_alike():
 
 def test_every_name_of_the_table_is_known():
     assert set(APIS) <= known_names()
+
+
+def test_an_unknown_name_is_taken_for_one_that_the_target_has():
+    path = Path(__file__).parent / "cases" / "r103_name_of_this_target.py"
+    found = analyze(Document.parse(path.read_text("utf-8"))).diagnostics
+    assert [d.message for d in found] == [
+        "nisa.activate is no name of NKI; did you mean nisa.activation?"
+    ]

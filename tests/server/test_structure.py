@@ -178,7 +178,7 @@ HOVERS = [
     ("for m in", 1, ["4 iterations", "SBUF holds up to 1.25 KiB", "`b` 1 KiB", "40.6 µs"]),
     ("for k in", 4, ["32 over the whole kernel", "HBM: 5 MiB"]),
     ("acc = nl", 1, ["float32[128, 512] in PSUM", "2 KiB per partition"]),
-    ("rhs.shape", 1, ["1 MiB in HBM", "every byte 4 times", "line 21"]),
+    ("rhs.shape", 1, ["bfloat16[512, 1024], 1 MiB in HBM", "every byte 4 times", "line 21"]),
     ("moving=b", 1, ["`moving` of `nisa.nc_matmul`", "512 columns", "In SBUF"]),
     ("nl.psum", 5, ["`nl.psum`", "accumulates"]),
     ("nl.float32", 5, ["`nl.float32`", "4 bytes"]),

@@ -14,6 +14,7 @@ from accelopt_lsp.analysis.rules.names import known_names
 from accelopt_lsp.nki.apis import APIS
 from accelopt_lsp.nki.diagnostics import Diagnostic, Fix, Severity
 from accelopt_lsp.nki.dialects import Dialect, unavailable
+from accelopt_lsp.nki.reference.names import find_name
 
 
 class BadCall(Rule):
@@ -92,17 +93,28 @@ class UnknownName(Rule):
             if finding.code != self.code or path in known or (path, line) in seen:
                 continue
             seen.add((path, line))
-            near = get_close_matches(path, sorted(known | set(APIS)), n=1, cutoff=0.75)
-            hint = f"; did you mean {near[0]}?" if near else ""
+            near = self._meant(context, path, known)
+            hint = f"; did you mean {near}?" if near else ""
             node = finding.node.func if isinstance(finding.node, ast.Call) else finding.node
             fix = None
             if near:
                 fix = Fix(
-                    f"Replace by {near[0]}",
+                    f"Replace by {near}",
                     "replace-name",
-                    {"line": line, "old": path.partition(".")[2], "new": near[0].partition(".")[2]},
+                    {"line": line, "old": path.partition(".")[2], "new": near.partition(".")[2]},
                 )
             yield self.diagnostic(context, node, f"{path} is no name of NKI{hint}", fix=fix)
+
+    @staticmethod
+    def _meant(context: Context, path: str, known: frozenset[str]) -> str:
+        """The nearest name, if possible one that this kernel can use; empty if none is near."""
+        near = get_close_matches(path, sorted(known | set(APIS)), n=5, cutoff=0.75)
+        dialect, target = context.kernel.dialect, context.machine.target.name
+        for candidate in near:
+            name = find_name(candidate)
+            if name is not None and not name.missing(dialect, target, context.nki_version):
+                return candidate
+        return near[0] if near else ""
 
 
 class WrongVersion(Rule):
