@@ -36,9 +36,12 @@ async def test_a_kernel_with_a_name_that_no_file_can_have():
     async with raw_client(FAKE_SERVER) as client:
         shown: list[str] = []
         able = {**ABLE, "window": {"showDocument": {"support": True}}}
-        client.handlers["window/showDocument"] = lambda params: (
-            shown.append(params["uri"]) or {"success": True}
-        )
+
+        def show(params: Any) -> Any:
+            shown.append(params["uri"])
+            return {"success": True}
+
+        client.handlers["window/showDocument"] = show
         await client.start(able)
         client.open("file:///k.py", text)
         for command in ("explainKernel", "showTimeline"):

