@@ -374,8 +374,13 @@ async def same_as_fresh(soak: Soak, environment: dict[str, str]) -> list[str]:
     while True:
         found = await all_diagnostics(soak.client, soak.files)
         wrong = [uri for uri, items in expected.items() if _order(found[uri]) != _order(items)]
-        if not wrong or time.monotonic() > end:
-            return wrong
+        if not wrong:
+            return []
+        if time.monotonic() > end:
+            return [
+                f"{uri}: {sorted(set(_order(found[uri])) ^ set(_order(expected[uri])))[:4]}"
+                for uri in wrong
+            ]
         await asyncio.sleep(1)
 
 

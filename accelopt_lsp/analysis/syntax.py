@@ -85,6 +85,9 @@ class Document:
     ) -> Document:
         """The document after one edit, reusing unchanged parts of the tree.
 
+        Where a text is broken, what the grammar makes of it may depend on the tree that was
+        there before; such a text is parsed anew, so that the same text has the same findings.
+
         Args:
             start_byte: where the edit starts.
             old_end_byte: end of what is replaced, in this document.
@@ -103,6 +106,8 @@ class Document:
             _point(starts, new_end_byte),
         )
         parsed = Parser(python_language()).parse(data, old_tree=tree)
+        if parsed.root_node.has_error:
+            parsed = Parser(python_language()).parse(data)
         return Document(new_text, data, parsed, starts)
 
     def replaced(self, start_byte: int, end_byte: int, replacement: str) -> Document:

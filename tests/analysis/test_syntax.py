@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import random
 from pathlib import Path
 
 import pytest
@@ -125,6 +126,23 @@ def test_the_first_error_is_where_python_has_it(text, line, column, message):
 @pytest.mark.parametrize("text", ["await x\n", "f'{x['a']}'\n", "x = '\\d'\n"])
 def test_what_another_python_or_a_notebook_allows_is_no_error(text):
     assert Document.parse(text).syntax_errors() == ()
+
+
+@pytest.mark.parametrize("seed", [12, 21, 113, 117])
+def test_broken_text_has_the_same_errors_however_it_came_about(seed):
+    """With these seeds the grammar takes the edited text otherwise than the whole one."""
+    chance = random.Random(seed)
+    path = Path(__file__).parents[1] / "server" / "kernels" / "product.py"
+    document = Document.parse(path.read_text("utf-8"))
+    for _ in range(12):
+        text = document.text
+        at = chance.randrange(len(text) + 1)
+        piece = chance.choice(
+            ("", "(", ")", "\n", ":", "'", '"""', "x", "[", "for i in", "@", "\\")
+        )
+        document = document.updated(text[:at] + piece + text[at + chance.choice((0, 0, 1, 20)) :])
+        fresh = Document.parse(document.text)
+        assert document.syntax_errors() == fresh.syntax_errors()
 
 
 def test_errors_behind_the_first_are_listed_too():
