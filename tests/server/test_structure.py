@@ -223,7 +223,8 @@ async def test_names_of_parts_of_tensors(real: Session) -> None:
         ("left = tile", 1, ["`left`**: bfloat16[128, 256] in SBUF, a view of `tile`", whole]),
         ("dst=alias", 5, ["`alias`**: bfloat16[128, 512] in SBUF, a view of `tile`", whole]),
         ("src=part", 5, ["bfloat16[128, 512] in HBM, a view of `x`", "Read: 256 KiB"]),
-        ("src=tile", 5, [whole]),
+        ("tile, spare", 1, ["`tile`**: bfloat16[128, 256] in SBUF, a view of `spare`"]),
+        ("src=spare", 5, ["`spare`**: bfloat16[128, 512] in SBUF, a view of `tile`", whole]),
     ):
         page = await real.hover(uri, needle, inside)
         assert page is not None, needle

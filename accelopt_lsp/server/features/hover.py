@@ -116,12 +116,12 @@ async def _of_name(
 
 def _call_at(workload: Workload, line: int | None, column: int) -> LineWork | None:
     """What the call that begins at a place issues."""
-    for work in (*workload.lines, *workload.calls):
-        if work.line == line and work.column in (column, None):
-            several = work.column is None and any(c.line == line for c in workload.calls)
-            if not several:
-                return work
-    return None
+    several = [call for call in workload.calls if call.line == line]
+    if several:
+        return next((call for call in several if call.column == column), None)
+    # Where nobody knows the column, the line has one call.
+    only = (work for work in workload.lines if work.line == line)
+    return next((work for work in only if work.column in (column, None)), None)
 
 
 def _of_keyword(place: Place, word: str, start: int, end: int) -> str | None:
@@ -163,7 +163,8 @@ def _of_tensor(kernel: KernelView, name: str, line: int) -> str | None:
         a.name == name and view.line < a.line <= line
         for a in (work.allocations if work is not None else ())
     ):
-        whole = _of_tensor(kernel, view.tensor, view.line) if view.tensor != name else None
+        # What it was before this line: two names may be given to each other's tensors.
+        whole = _of_tensor(kernel, view.tensor, view.line - 1) if view.tensor != name else None
         return view_page(view, whole)
     found = [a for a in work.allocations if a.name == name] if work is not None else []
     if found:
