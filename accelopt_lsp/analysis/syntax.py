@@ -96,19 +96,20 @@ class Document:
         """
         data = _encode(new_text)
         starts = _line_starts(data)
-        tree = self.tree.copy()
-        tree.edit(
-            start_byte,
-            old_end_byte,
-            new_end_byte,
-            _point(self._starts, start_byte),
-            _point(self._starts, old_end_byte),
-            _point(starts, new_end_byte),
-        )
-        parsed = Parser(python_language()).parse(data, old_tree=tree)
-        if parsed.root_node.has_error:
-            parsed = Parser(python_language()).parse(data)
-        return Document(new_text, data, parsed, starts)
+        if not self.root.has_error:
+            tree = self.tree.copy()
+            tree.edit(
+                start_byte,
+                old_end_byte,
+                new_end_byte,
+                _point(self._starts, start_byte),
+                _point(self._starts, old_end_byte),
+                _point(starts, new_end_byte),
+            )
+            parsed = Parser(python_language()).parse(data, old_tree=tree)
+            if not parsed.root_node.has_error:
+                return Document(new_text, data, parsed, starts)
+        return Document(new_text, data, Parser(python_language()).parse(data), starts)
 
     def replaced(self, start_byte: int, end_byte: int, replacement: str) -> Document:
         """The document with ``[start_byte, end_byte)`` replaced, parsed incrementally."""

@@ -24,28 +24,16 @@ pytestmark = pytest.mark.asyncio
 CLIENTS = sorted((Path(__file__).parent / "clients").glob("*.json"))
 REFRESHED = ("diagnostic", "inlayHint", "codeLens", "semanticTokens")
 URI = "file:///tour/kernel.py"
-KERNEL = """\
-import nki
-import nki.isa as nisa
-import nki.language as nl
-
-
-# accelopt: x=bf16[32768,512] scale=bf16[128,512]
-@nki.jit
-def scaling(x, scale):
-    rows, columns = x.shape
-    out = nl.ndarray((rows, columns), dtype=x.dtype, buffer=nl.shared_hbm)
-    for i in nl.affine_range(rows // 128):
-        factor = nl.ndarray((128, columns), dtype=x.dtype, buffer=nl.sbuf)
-        nisa.dma_copy(dst=factor, src=scale)
-        tile = nl.ndarray((128, columns), dtype=x.dtype, buffer=nl.sbuf)
-        nisa.dma_copy(dst=tile, src=x[nl.ds(i * 128, 128), 0:columns])
-        "\N{ROCKET}"; nisa.tensor_tensor(dst=tile, data1=tile, data2=factor, op=nl.multiply)
-        nisa.dma_copy(dst=out[nl.ds(i * 128, 128), 0:columns], src=tile)
-    whole = nl.ndarray((256, 512), dtype=x.dtype, buffer=nl.sbuf)
-    # nl.load(x)
-    return out
-"""
+CALL, END = "        nisa.tensor_tensor(", "    return out\n"
+KERNEL = (
+    (Path(__file__).parent / "kernels" / "scaling.py")
+    .read_text("utf-8")
+    .replace(CALL, f'        "\N{ROCKET}"; {CALL.lstrip()}')
+    .replace(
+        END, f"    big = nl.ndarray((256, 512), x.dtype, buffer=nl.sbuf)\n    # nl.load(x)\n{END}"
+    )
+)
+"""With a letter of two code units before a call, an error, and what the fakes' jobs change."""
 
 
 class Tour:
